@@ -1,0 +1,99 @@
+"""`octavo generate`: answers to prompts on standard output."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from octavo.cli.load import load_llm
+from octavo.cli.options import EngineFlags, with_engine_flags
+from octavo.cli.prompts import check_sampling, collect_prompts
+from octavo.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from octavo.input.prompts import Prompt
+    from octavo.llm import LLM
+    from octavo.outputs import RequestOutput
+    from octavo.sampling_params import SamplingParams
+
+
+@with_engine_flags
+def generate_command(
+    engine: EngineFlags,
+    prompts: Annotated[
+        list[str] | None, typer.Argument(metavar="PROMPT|-", show_default=False, help="what to answer; - reads one prompt from stdin")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="file with one prompt a line; blank lines are skipped", metavar="FILE")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="continue the text as it is, without the chat template")] = False,
+    system: Annotated[str | None, typer.Option(help="system message before each prompt", metavar="TEXT")] = None,
+    max_tokens: Annotated[int, typer.Option(help="most tokens of an answer")] = 256,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's generation config, else 0")] = None,
+    top_p: Annotated[float | None, typer.Option(help="draw from the likeliest tokens of this share of the probability")] = None,
+    top_k: Annotated[int | None, typer.Option(help="draw from this many of the likeliest tokens; 0: from all")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="text that ends an answer before it; may be repeated", metavar="TEXT")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="a JSON object a line: prompt, text, token_ids, finish_reason, usage")] = False,
+) -> None:
+    """Answer prompts, each as one message of a user.
+
+    Only answers go to standard output. --seed makes draws repeatable: an answer then depends on its prompt alone.
+    """
+    texts = collect_prompts(prompts or [], file, raw=raw)
+    if raw and system is not None:
+        raise ConfigurationError("raw text has no place for a system message: leave out --system or --raw")
+    sampling = check_sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k, stop=stop, seed=engine.options.seed)
+    with load_llm(engine) as llm:
+        params = _sampling_params(llm, sampling)
+        wrapped = _wrap(texts, llm, raw=raw, system=system)
+        if len(texts) == 1 and not as_json and sys.stdout.isatty():
+            _stream(llm, wrapped[0], params)
+            return
+        outputs = llm.generate(wrapped, params, use_tqdm=len(texts) > 1 and sys.stderr.isatty())
+    for text, output in zip(texts, outputs, strict=True):
+        typer.echo(json.dumps(_as_json(text, output), ensure_ascii=False) if as_json else output.outputs[0].text)
+
+
+def _sampling_params(llm: "LLM", sampling: dict[str, Any]) -> "SamplingParams":
+    """What was typed, below it the model's defaults, and greedy where neither says a temperature."""
+    if llm.engine.generation_defaults.temperature is None:
+        sampling = {"temperature": 0.0} | sampling
+    return llm.default_sampling_params(**sampling)
+
+
+def _wrap(texts: list[str], llm: "LLM", *, raw: bool, system: str | None) -> "list[Prompt]":
+    """Each text as one user message, or as it is."""
+    if not raw and llm.engine.chat_template.source is None:
+        typer.echo("octavo: note: the model has no chat template, so the prompt is continued as it is", err=True)
+        raw = True
+    if raw:
+        return list(texts)
+    head = [] if system is None else [{"role": "system", "content": system}]
+    return [[*head, {"role": "user", "content": text}] for text in texts]
+
+
+def _stream(llm: "LLM", prompt: "Prompt", params: "SamplingParams") -> None:
+    """Write an answer while it grows."""
+    written = 0
+    for output in llm.stream(prompt, params):
+        text = output.outputs[0].text
+        typer.echo(text[written:], nl=False)
+        written = len(text)
+    typer.echo()
+
+
+def _as_json(prompt: str, output: "RequestOutput") -> dict[str, Any]:
+    answer = output.outputs[0]
+    num_prompt_tokens, num_output_tokens = len(output.prompt_token_ids), len(answer.token_ids)
+    return {
+        "prompt": prompt,
+        "text": answer.text,
+        "token_ids": answer.token_ids,
+        "finish_reason": answer.finish_reason,
+        "usage": {
+            "prompt_tokens": num_prompt_tokens,
+            "completion_tokens": num_output_tokens,
+            "total_tokens": num_prompt_tokens + num_output_tokens,
+            "prompt_tokens_details": {"cached_tokens": output.num_cached_tokens},
+        },
+    }

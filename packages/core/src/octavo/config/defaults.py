@@ -1,0 +1,38 @@
+"""What "auto" means where it depends on the machine alone: values with their reasons."""
+
+from octavo.config.engine import Decision
+from octavo.config.machine import Machine
+
+BLOCK_SIZE = 16
+MAX_NUM_SEQS = 256
+MAX_NUM_BATCHED_TOKENS_CPU = 2048
+MAX_NUM_BATCHED_TOKENS_GPU = 8192
+
+
+def decide_device(machine: Machine) -> Decision:
+    """The first GPU, or the CPU."""
+    if machine.has_cuda:
+        return Decision(name="device", value="cuda:0", reason="a CUDA device is there")
+    return Decision(name="device", value="cpu", reason="no CUDA device is there, or it is hidden")
+
+
+def decide_quantized_dtype(machine: Machine) -> Decision:
+    """The type that weights of a GGUF file become."""
+    if machine.has_cuda:
+        return Decision(name="dtype", value="bfloat16", reason="GGUF, and the GPU computes in bfloat16")
+    if machine.has_cpu_bfloat16:
+        flags = ", ".join(sorted(machine.cpu_flags & {"avx512_bf16", "amx_bf16"}))
+        return Decision(name="dtype", value="bfloat16", reason=f"GGUF, and the CPU computes in bfloat16 ({flags})")
+    return Decision(name="dtype", value="float32", reason="GGUF, and the CPU has neither avx512_bf16 nor amx_bf16")
+
+
+def decide_batched_tokens(machine: Machine) -> Decision:
+    """Tokens a step: as many as keep the device busy without making the others wait for long."""
+    if machine.has_cuda:
+        return Decision(name="max_num_batched_tokens", value=str(MAX_NUM_BATCHED_TOKENS_GPU), reason="default on a GPU")
+    return Decision(name="max_num_batched_tokens", value=str(MAX_NUM_BATCHED_TOKENS_CPU), reason="default on a CPU")
+
+
+def machine_decisions(machine: Machine) -> tuple[Decision, ...]:
+    """Everything above, for `octavo env`."""
+    return (decide_device(machine), decide_quantized_dtype(machine), decide_batched_tokens(machine))

@@ -1,0 +1,42 @@
+"""The whole configuration of an engine; each room gets only its part."""
+
+from dataclasses import dataclass
+
+from octavo.config.cache import CacheConfig
+from octavo.config.load import LoadConfig
+from octavo.config.scheduler import SchedulerConfig
+from octavo.model.config import ModelConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """How one "auto" was settled: printed by `octavo env` and in the start-up log."""
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """Everything settled; made by `octavo.config.resolve.resolve` only.
+
+    Attributes:
+        model: the model's shape.
+        load, cache, scheduler: the parts.
+        attention_backend, runner, sampler: names in their registries.
+        device: torch's name of the device, such as "cpu" or "cuda:0".
+        seed: what the seeds of requests that bring none are derived from; None: drawn anew.
+        decisions: every "auto" with its reason.
+    """
+
+    model: ModelConfig
+    load: LoadConfig
+    cache: CacheConfig
+    scheduler: SchedulerConfig
+    attention_backend: str
+    runner: str
+    sampler: str
+    device: str
+    seed: int | None
+    decisions: tuple[Decision, ...]

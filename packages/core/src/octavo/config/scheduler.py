@@ -1,0 +1,20 @@
+"""The scheduler's part of the configuration."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerConfig:
+    """Limits of one step.
+
+    Attributes:
+        max_num_seqs: requests in a step at most.
+        max_num_batched_tokens: token budget of a step.
+        long_prefill_token_threshold: most tokens of one prompt in a step; 0 is no limit.
+        policy: name in the registry of scheduler policies.
+    """
+
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    long_prefill_token_threshold: int = 0
+    policy: str = "fcfs"

@@ -1,0 +1,224 @@
+"""The offline facade: prompts in, finished texts out."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from octavo.config.keywords import options_from_keywords
+from octavo.engine.interrupts import interrupt_afterwards
+from octavo.env import read_environment
+from octavo.errors import RequestFailedError
+from octavo.input.batch import per_prompt, say_which
+from octavo.input.prompts import Message, Prompt, PromptReader, TokenizedPrompt, split_prompts
+from octavo.input.requests import RequestFactory
+from octavo.metrics.stats import EngineStats
+from octavo.output.group import RequestGroup
+from octavo.output.processor import OutputProcessor
+from octavo.output.progress import Progress
+from octavo.outputs import RequestOutput
+from octavo.sampling_params import SamplingParams, check_against_vocabulary
+from octavo.scheduler.limits import max_total_tokens
+
+if TYPE_CHECKING:
+    from octavo.engine.build import Engine
+
+
+class LLM:
+    """A model that continues prompts, many at once. A context manager; not for use by several threads at the same time.
+
+    Everything that is wrong with a call raises before any of its prompts is queued, and the next call works as ever.
+
+    Args:
+        model: name of a source, folder, file or hub id; None takes the source that offers itself as default.
+        plugins_allow: the only plugins to load; None takes `OCTAVO_PLUGINS_ALLOW`, or all.
+        plugins_block: plugins not to load; None takes `OCTAVO_PLUGINS_BLOCK`.
+        engine_flags: fields of `octavo.EngineOptions`, the flags of the command line with underscores.
+
+    Raises:
+        ConfigurationError: a flag cannot be, or nothing fits into memory.
+        CheckpointError: the model's files are incomplete, damaged or of an unknown kind.
+        PluginError: a plugin is broken.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        plugins_allow: Sequence[str] | None = None,
+        plugins_block: Sequence[str] | None = None,
+        **engine_flags: Any,
+    ) -> None:
+        options = options_from_keywords({"model": model, **engine_flags})
+        from octavo.engine.build import build_engine
+
+        environment = read_environment()
+        engine = build_engine(
+            options,
+            plugins_allow=environment.plugins_allow if plugins_allow is None else tuple(plugins_allow),
+            plugins_block=environment.plugins_block if plugins_block is None else tuple(plugins_block),
+        )
+        self._set_up(engine)
+
+    @classmethod
+    def from_engine(cls, engine: "Engine") -> Self:
+        """A facade over an engine that stands already; it is closed with the facade."""
+        llm = cls.__new__(cls)
+        llm._set_up(engine)
+        return llm
+
+    def _set_up(self, engine: "Engine") -> None:
+        self.engine = engine
+        self._client = engine.client
+        self._reader = PromptReader(tokenizer=engine.tokenizer, chat_template=engine.chat_template, vocab_size=engine.info.vocab_size)
+        self._factory = RequestFactory(engine.config.seed)
+        self._processor = OutputProcessor()
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        use_tqdm: bool = True,
+        priority: int | Sequence[int] = 0,
+    ) -> list[RequestOutput]:
+        """Continue prompts and return when all are finished, in their order.
+
+        Args:
+            prompts: one prompt or a list of them: text (special tokens are added as the tokenizer says), token ids,
+                `{"prompt_token_ids": ids}`, `{"prompt": text}`, or messages, which go through the chat template.
+            sampling_params: for all prompts, or one for each; None is `default_sampling_params()`.
+            use_tqdm: show a progress bar on stderr.
+            priority: for all prompts, or one for each; lower runs earlier under the priority policy.
+
+        Raises:
+            InvalidRequestError: a prompt or its parameters cannot be; nothing was queued.
+            RequestFailedError: a prompt failed; raised when the others have finished, with all outputs.
+            EngineDeadError: the engine cannot go on.
+        """
+        listed, is_list = split_prompts(prompts)
+        params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, len(listed))
+        priorities = per_prompt("priority", priority, int, len(listed))
+        tokenized = self._reader.read(listed, numbered=is_list)
+        return self._finish_all(self._prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
+
+    def chat(
+        self,
+        messages: Sequence[Message] | Sequence[Sequence[Message]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        use_tqdm: bool = True,
+        priority: int | Sequence[int] = 0,
+        add_generation_prompt: bool = True,
+        chat_template_kwargs: Mapping[str, Any] | None = None,
+    ) -> list[RequestOutput]:
+        """Answer one conversation or a list of them; as `generate`, but answers go to the end of the context by default.
+
+        Args:
+            messages: of one conversation, or of each: mappings with `role` and `content`.
+            sampling_params, use_tqdm, priority: see `generate`; None for the first is `default_sampling_params(max_tokens=None)`.
+            add_generation_prompt: end the prompt with the header of the answer.
+            chat_template_kwargs: further variables of the model's chat template.
+        """
+        listed, is_list = split_prompts(messages)
+        if sampling_params is None:
+            sampling_params = self.default_sampling_params(max_tokens=None)
+        params = per_prompt("sampling_params", sampling_params, SamplingParams, len(listed))
+        priorities = per_prompt("priority", priority, int, len(listed))
+        tokenized = self._reader.read_chats(
+            listed, numbered=is_list, add_generation_prompt=add_generation_prompt, template_kwargs=chat_template_kwargs
+        )
+        return self._finish_all(self._prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
+
+    def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None, *, priority: int = 0) -> Iterator[RequestOutput]:
+        """Continue one prompt and yield what there is of it whenever it has grown; the last output is finished.
+
+        The prompt is checked and queued when the first output is asked for. Closing the iterator ends the request.
+        """
+        params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, 1)
+        (group,) = self._prepare(self._reader.read([prompt], numbered=False), params, [priority], numbered=False)
+        with self._submitted([group]):
+            while not group.finished:
+                if group in self._step():
+                    yield group.output()
+        self._raise_if_failed([group], [])
+
+    def default_sampling_params(self, **given: Any) -> SamplingParams:
+        """Octavo's defaults, above them the model's own (`generation_config.json`), above them what is given."""
+        return SamplingParams(**self.engine.generation_defaults.apply(given))
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget every cached prefix. False, and nothing is done, while requests hold blocks."""
+        return self._client.reset_prefix_cache()
+
+    def stats(self) -> EngineStats:
+        """Counters and load of the engine at this moment."""
+        return self._client.stats()
+
+    def close(self) -> None:
+        """Release the model and its memory; calling it twice is fine."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _default_if_none(self, params: SamplingParams | Sequence[SamplingParams] | None) -> SamplingParams | Sequence[SamplingParams]:
+        return self.default_sampling_params() if params is None else params
+
+    def _prepare(
+        self, prompts: list[TokenizedPrompt], params: list[SamplingParams], priorities: list[int], *, numbered: bool
+    ) -> list[RequestGroup]:
+        """Check prompts and parameters against the limits of the engine; nothing is queued yet."""
+        info, now, groups = self.engine.info, time.monotonic(), []
+        for index, (prompt, one_params, priority) in enumerate(zip(prompts, params, priorities, strict=True)):
+            with say_which(index if numbered else None):
+                check_against_vocabulary(one_params, info.vocab_size)
+                requests = self._factory.make(prompt, one_params, priority=priority, arrival_time=now)
+                max_total_tokens(requests[0], max_model_len=info.max_model_len, pool_tokens=info.num_blocks * info.block_size)
+            groups.append(RequestGroup(requests, prompt=prompt.text, tokenizer=self.engine.tokenizer))
+        return groups
+
+    def _finish_all(self, groups: list[RequestGroup], *, use_tqdm: bool) -> list[RequestOutput]:
+        with Progress(len(groups), enabled=use_tqdm) as progress, self._submitted(groups):
+            pending = {group.request_id for group in groups}
+            while pending:
+                for group in self._step():
+                    if group.finished and group.request_id in pending:
+                        pending.remove(group.request_id)
+                        progress.finished(group)
+        outputs = [group.output() for group in groups]
+        self._raise_if_failed(groups, outputs)
+        return outputs
+
+    @contextmanager
+    def _submitted(self, groups: list[RequestGroup]) -> Iterator[None]:
+        """Queue the requests of groups; what has not finished behind the block is aborted."""
+        requests = [request for group in groups for request in group.requests]
+        try:
+            for group in groups:
+                self._processor.add(group)
+            with interrupt_afterwards():
+                self._client.add(requests)
+            yield
+        finally:
+            with interrupt_afterwards():
+                self._client.abort(request_id for group in groups for request_id in self._processor.forget(group))
+
+    def _step(self) -> list[RequestGroup]:
+        """One step of the engine; the groups that gained something in it. Ctrl-C is heard when the books are in order again."""
+        with interrupt_afterwards():
+            processed = self._processor.process(self._client.step())
+            last = [self._client.finish(request_id, num_output_tokens) for request_id, num_output_tokens in processed.stopped]
+            self._processor.process(output for output in last if output is not None)
+        return processed.changed
+
+    def _raise_if_failed(self, groups: list[RequestGroup], outputs: list[RequestOutput]) -> None:
+        failed = [(index, group.error) for index, group in enumerate(groups) if group.error is not None]
+        if failed:
+            index, error = failed[0]
+            which = f"{len(failed)} of {len(groups)} prompts failed, the first is prompt {index}: " if len(groups) > 1 else ""
+            raise RequestFailedError(f"{which}{error}", outputs=outputs)

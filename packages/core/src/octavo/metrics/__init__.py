@@ -1,0 +1,1 @@
+"""What an engine counts: plain dataclasses, without an exporter."""

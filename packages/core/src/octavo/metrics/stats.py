@@ -1,0 +1,50 @@
+"""Counters of an engine since its start, and a snapshot of where it stands."""
+
+from dataclasses import dataclass, field
+
+from octavo.types import FinishReason
+
+
+@dataclass(kw_only=True)
+class EngineCounters:
+    """Totals since the start; they only grow.
+
+    Attributes:
+        steps: plans made, those that only remove requests included.
+        prompt_tokens_computed: prompt tokens scheduled to be computed: without prefix hits, with what is recomputed after a preemption.
+        generated_tokens: output tokens that requests gained.
+        overrun_tokens: generated past the token that completed a stop string.
+        preemptions: times a request gave its blocks back to be recomputed later.
+        prefix_queries: prompt tokens of first admissions looked up in the prefix cache; 0 with the cache off.
+        prefix_hits: those of them that were found.
+        finished: requests by the reason they ended.
+        forward_s, sample_s: seconds that the runner clocked.
+    """
+
+    steps: int = 0
+    prompt_tokens_computed: int = 0
+    generated_tokens: int = 0
+    overrun_tokens: int = 0
+    preemptions: int = 0
+    prefix_queries: int = 0
+    prefix_hits: int = 0
+    finished: dict[FinishReason, int] = field(default_factory=lambda: dict.fromkeys(FinishReason, 0))
+    forward_s: float = 0.0
+    sample_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineStats:
+    """A snapshot that shares nothing with the engine.
+
+    Attributes:
+        counters: totals at this moment.
+        running: requests that hold blocks.
+        waiting: requests that hold none, preempted ones and those behind a leader included.
+        kv_usage: share of the pool's blocks in use, in [0, 1]; cached blocks that nobody uses are free.
+    """
+
+    counters: EngineCounters
+    running: int
+    waiting: int
+    kv_usage: float

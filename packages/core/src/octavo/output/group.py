@@ -1,0 +1,63 @@
+"""One prompt and its continuations while they grow."""
+
+from octavo.engine.messages import EngineOutput, EngineRequest, RequestTimes
+from octavo.output.choice import Choice
+from octavo.outputs import RequestOutput
+from octavo.text.tokenizer import Tokenizer
+
+
+class RequestGroup:
+    """The choices of one prompt.
+
+    Args:
+        requests: one a choice, in order; the first bears the group's id.
+        prompt: text that was tokenized, or None.
+        tokenizer: of the model.
+    """
+
+    def __init__(self, requests: list[EngineRequest], *, prompt: str | None, tokenizer: Tokenizer) -> None:
+        self.request_id = requests[0].request_id
+        self.requests = requests
+        self.choices = [Choice(request, index=index, tokenizer=tokenizer) for index, request in enumerate(requests)]
+        self._prompt = prompt
+        self._num_cached_tokens = 0
+        self._times: RequestTimes | None = None
+        self._num_unfinished = len(requests)
+
+    @property
+    def finished(self) -> bool:
+        return self._num_unfinished == 0
+
+    @property
+    def num_output_tokens(self) -> int:
+        """Output tokens of all choices."""
+        return sum(len(choice.token_ids) for choice in self.choices)
+
+    @property
+    def error(self) -> str | None:
+        """Why the first choice that failed did so."""
+        return next((choice.error for choice in self.choices if choice.error is not None), None)
+
+    def take(self, index: int, output: EngineOutput) -> bool:
+        """Add what a step brought to a choice. True where a stop string ended it while the engine would go on."""
+        choice = self.choices[index]
+        if index == 0:
+            self._num_cached_tokens = output.num_cached_tokens or self._num_cached_tokens
+            self._times = output.times or self._times
+        if choice.finished:
+            return False
+        stopped = choice.take(output)
+        self._num_unfinished -= choice.finished
+        return stopped
+
+    def output(self) -> RequestOutput:
+        """What a user gets of it now; later steps do not change it."""
+        return RequestOutput(
+            request_id=self.request_id,
+            prompt=self._prompt,
+            prompt_token_ids=list(self.requests[0].token_ids),
+            outputs=[choice.completion() for choice in self.choices],
+            finished=self.finished,
+            num_cached_tokens=self._num_cached_tokens,
+            metrics=self._times,
+        )

@@ -1,0 +1,1 @@
+"""Which requests run in a step, and how many tokens each."""

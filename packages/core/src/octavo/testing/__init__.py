@@ -1,0 +1,1 @@
+"""What tests of Octavo and of its plugins share."""

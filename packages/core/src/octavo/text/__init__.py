@@ -1,0 +1,1 @@
+"""Text outside the engine: tokenizers, chat templates, incremental detokenizing and stop strings."""

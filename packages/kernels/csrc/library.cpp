@@ -1,0 +1,15 @@
+// What the library is and what this host can run.
+#include "abi.h"
+
+int32_t octavo_abi_version() { return OCTAVO_ABI_VERSION; }
+
+uint32_t octavo_supported_isas() {
+  __builtin_cpu_init();
+  uint32_t isas = 1u << OCTAVO_PORTABLE;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  if (avx2) isas |= 1u << OCTAVO_AVX2;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx2 && avx512) isas |= 1u << OCTAVO_AVX512;
+  return isas;
+}

@@ -1,0 +1,84 @@
+"""Build hook of the wheel: compiles `csrc/` into one shared library that lies beside the package.
+
+The library is made on Linux x86-64 with `$CXX`, `g++` or `c++`. Elsewhere, and without a compiler, the wheel is pure
+Python; what the library would have served falls back to torch. A compile error fails the build.
+"""
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+TARGET = "octavo_kernels_native/liboctavo_kernels.so"
+FLAGS = [
+    *("-O3", "-std=c++17", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+    *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-trapping-math"),
+]
+# By the end of a file's stem; everything else is built for any x86-64, so that the library loads everywhere.
+ISA_FLAGS = {
+    "_avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"],
+}
+
+
+class NativeLibraryHook(BuildHookInterface[Any]):
+    """Adds the library and the wheel's platform tag where it can be built."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        self._folder: str | None = None
+        if sys.platform != "linux" or platform.machine() != "x86_64":
+            return
+        compiler = find_compiler()
+        if compiler is None:
+            return
+        self._folder = tempfile.mkdtemp(prefix="octavo-kernels-")
+        library = build_library(compiler, Path(self.root) / "csrc", Path(self._folder))
+        build_data["force_include"][str(library)] = TARGET
+        if version == "editable":
+            build_data["force_include_editable"][str(library)] = TARGET
+        build_data["pure_python"] = False
+        build_data["tag"] = "py3-none-linux_x86_64"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
+
+
+def find_compiler() -> list[str] | None:
+    """The compiler's command line, or None where there is no compiler. `$CXX` must exist if it is set."""
+    if named := shlex.split(os.environ.get("CXX", "")):
+        if shutil.which(named[0]) is None:
+            raise RuntimeError(f"CXX names {named[0]!r}, which is not found: correct it, or unset it to use g++ or c++")
+        return named
+    return next(([found] for name in ("g++", "c++") if (found := shutil.which(name))), None)
+
+
+def build_library(compiler: list[str], sources: Path, folder: Path) -> Path:
+    """Compile every file of `sources` into `folder` and link them; returns the library."""
+
+    def compile_one(source: Path) -> str:
+        isa = next((flags for suffix, flags in ISA_FLAGS.items() if source.stem.endswith(suffix)), [])
+        target = folder / f"{source.stem}.o"
+        run([*compiler, *FLAGS, *isa, "-c", str(source), "-o", str(target)])
+        return str(target)
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        objects = list(pool.map(compile_one, sorted(sources.glob("*.cpp"))))
+    library = folder / Path(TARGET).name
+    run([*compiler, "-shared", "-fopenmp", *objects, "-o", str(library)])
+    return library
+
+
+def run(command: list[str]) -> None:
+    """Run a command; what it said is the error where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        raise RuntimeError(f"building the C++ library failed: {shlex.join(command)}\n{done.stderr}")

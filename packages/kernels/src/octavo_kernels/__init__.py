@@ -1,0 +1,1 @@
+"""Leaf functions of Octavo: ops and attention backends. Knows tensors and values, nothing of the engine."""

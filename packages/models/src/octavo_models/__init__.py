@@ -1,0 +1,1 @@
+"""Models as pieces around attention, their weights, and the runner that drives them."""

@@ -1,0 +1,93 @@
+"""What a model is to the runner: pieces of pure computation, with attention as the border between them.
+
+Shape legend: N tokens of a step, E hidden size, H query heads, G KV heads, D head size, V vocabulary.
+
+A layer says what happens before attention and after it. Between the two the runner calls the attention backend, which
+reads more than this step's rows. What a layer hands on beside its border is the carry: tensors [N, ...] (the residual
+stream, usually alone). Pieces keep no state and touch no tensor but their arguments and their weights, so that one
+compiled piece can serve every layer.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from octavo.model.config import ModelConfig
+from octavo_kernels.attention import AttentionSpec
+
+Carry = tuple[Tensor, ...]
+
+
+class AttentionInputs(NamedTuple):
+    """What attention takes of a layer: query [N, H, D], key and value [N, G, D], rotated."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarrySpec:
+    """One tensor of the carry: [N, width] of the model's type unless `dtype` says otherwise."""
+
+    name: str
+    width: int
+    dtype: torch.dtype | None = None
+
+
+class PiecewiseLayer(nn.Module, ABC):
+    """One decoder layer with one border."""
+
+    attention: AttentionSpec
+
+    @abstractmethod
+    def before(self, positions: Tensor, rotary: Tensor, carry: Carry) -> tuple[AttentionInputs, Carry]:
+        """Up to attention. positions: int64 [N]; rotary: the model's table [max_position, D'] of cosines and sines, float32."""
+
+    @abstractmethod
+    def after(self, attended: Tensor, carry: Carry) -> Carry:
+        """From attention's output [N, H, D] to the carry of the next layer."""
+
+
+class PiecewiseModel(nn.Module, ABC):
+    """A decoder. Registered by architecture name with `octavo_register_models`; built with empty weights, then loaded.
+
+    Args:
+        config: the model's shape.
+        dtype: of weights and activations.
+    """
+
+    layers: Sequence[PiecewiseLayer]
+    carry: tuple[CarrySpec, ...]
+
+    def __init__(self, config: ModelConfig, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.config = config
+        self.dtype = dtype
+
+    @abstractmethod
+    def embed(self, token_ids: Tensor) -> Carry:
+        """token_ids int64 [N] -> the first carry."""
+
+    @abstractmethod
+    def rotary_table(self, max_len: int) -> Tensor:
+        """Cosines and sines for positions below `max_len`, float32 [max_len, D']; made once."""
+
+    @abstractmethod
+    def final(self, carry: Carry) -> Tensor:
+        """The last carry -> hidden states [N, E], normed."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Hidden states of the rows that sample, [R, E] -> logits [R, V] of the model's type."""
+
+    @abstractmethod
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Fill every parameter from (Hugging Face name, tensor) pairs; fused and tied ones are the model's business.
+
+        Raises `CheckpointError` naming what is missing, unexpected, duplicated or of a wrong shape.
+        """

@@ -1,0 +1,28 @@
+"""What this package registers: names only, so that loading it costs no import of torch."""
+
+from typing import TYPE_CHECKING
+
+from octavo import hookimpl
+from octavo.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from octavo.engine.runner import ModelRunner
+
+
+@hookimpl
+def octavo_register_models(registry: Registry[object]) -> None:
+    """Architectures by the `model_type` of their configuration."""
+    for architecture in ("llama", "mistral"):
+        registry.register(architecture, "octavo_models.llama:LlamaModel")
+
+
+@hookimpl
+def octavo_register_runners(registry: "Registry[type[ModelRunner]]") -> None:
+    """The runner that drives models with torch."""
+    registry.register("torch", "octavo_models.runner.runner:TorchModelRunner")
+
+
+@hookimpl
+def octavo_register_samplers(registry: Registry[object]) -> None:
+    """The sampler that every parameter of a request is made for."""
+    registry.register("default", "octavo_models.sampling.default:DefaultSampler")

@@ -1,0 +1,85 @@
+"""What the largest step takes beside weights and KV pool."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+
+from octavo.config.machine import read_machine
+from octavo.memory import MemoryLedger
+from octavo.model.config import ModelConfig
+from octavo.sampling_params import SamplingParams
+from octavo.scheduler.plan import AddedRequest, StepPlan
+from octavo.types import NULL_BLOCK
+
+_GPU_RESERVE = 256 << 20
+"""Bytes kept free on a GPU for what libraries take without asking."""
+
+
+def estimate_activations(model: ModelConfig, *, max_tokens: int, max_requests: int, dtype: torch.dtype) -> int:
+    """Bytes of what one layer and the sampler hold at once, by arithmetic; on a CPU a forward of the largest step would take seconds.
+
+    A layer: residual, its normed copy, projections and attention's output, gate and up with their product. The sampler: logits, once
+    more in float32.
+    """
+    heads = 2 * (model.num_heads + model.num_kv_heads) * model.head_size
+    layer = max_tokens * (3 * model.hidden_size + heads + 3 * model.intermediate_size) * dtype.itemsize
+    logits = min(max_requests, max_tokens) * model.vocab_size * (dtype.itemsize + 4)
+    return max(layer, logits)
+
+
+def measure_activations(run: Callable[[], object], device: torch.device) -> int:
+    """Bytes by which a run raises what is allocated on a GPU, at its peak."""
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    run()
+    torch.cuda.synchronize(device)
+    peak = torch.cuda.max_memory_allocated(device)
+    torch.cuda.empty_cache()
+    return peak - before
+
+
+def largest_step(*, max_tokens: int, max_requests: int, max_model_len: int, block_size: int, num_groups: int) -> StepPlan:
+    """A plan that fills the token budget with as many requests as may be, each of which draws; their KV goes to the null block."""
+    num_requests = min(max_requests, max_tokens)
+    share, more = divmod(max_tokens, num_requests)
+    lengths = [min(share + (index < more), max_model_len) for index in range(num_requests)]
+    added = [
+        AddedRequest(
+            request_id=str(index),
+            epoch=0,
+            token_ids=[0] * length,
+            num_prompt_tokens=length,
+            num_computed_tokens=0,
+            block_ids=[[NULL_BLOCK] * -(-length // block_size)] * num_groups,
+            params=SamplingParams(temperature=1.0, top_p=0.9),
+            ending_token_ids=[],
+            seed=index,
+        )
+        for index, length in enumerate(lengths)
+    ]
+    return StepPlan(
+        step_id=0,
+        removed=[],
+        added=added,
+        continued=[],
+        num_tokens={request.request_id: len(request.token_ids) for request in added},
+        num_output_tokens={request.request_id: 0 for request in added},
+    )
+
+
+def read_ledger(device: torch.device, *, weights: int, activations: int) -> MemoryLedger:
+    """The device's memory as it is now."""
+    if device.type == "cpu":
+        machine = read_machine()
+        return MemoryLedger(total=machine.total_memory, available=machine.available_memory, weights=weights, activations=activations)
+    available, total = torch.cuda.mem_get_info(device)
+    return MemoryLedger(total=total, available=available, weights=weights, activations=activations, reserve=_GPU_RESERVE)
+
+
+def weight_bytes(model: nn.Module) -> int:
+    """Bytes of parameters and buffers, each storage once."""
+    tensors: Iterable[torch.Tensor] = (*model.parameters(), *model.buffers())
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
+    return sum(storages.values())

@@ -1,0 +1,174 @@
+"""The model runner for torch: builds what a step needs and hands the steps on."""
+
+from dataclasses import dataclass
+
+import torch
+
+from octavo.cache.spec import KVGroup, kv_groups
+from octavo.config.engine import Decision, EngineConfig
+from octavo.engine.runner import ModelRunner, PoolSize
+from octavo.errors import PluginError
+from octavo.memory import log_pool, size_pool
+from octavo.plugins.registries import Registries
+from octavo.scheduler.plan import StepPlan, StepResult
+from octavo_kernels.attention import AttentionBackend, AttentionSpec
+from octavo_models.model import PiecewiseModel
+from octavo_models.runner.batch import BatchState
+from octavo_models.runner.buffers import BorderBuffers, InputBuffers
+from octavo_models.runner.choices import AUTO, attention_backend, model_class, sampler_class
+from octavo_models.runner.forward import Forward
+from octavo_models.runner.memory_profile import estimate_activations, largest_step, measure_activations, read_ledger, weight_bytes
+from octavo_models.runner.pool import allocate_pool
+from octavo_models.runner.step import Step
+from octavo_models.runner.threads import choose_threads
+from octavo_models.sampling import Sampler
+from octavo_models.sampling.batch import SamplingState
+
+PageShapes = list[list[tuple[int, ...]]]
+"""Shape of one layer's part of a block, of each layer of each KV group."""
+
+_TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_USUAL_ATTENTION = AttentionSpec(num_heads=32, num_kv_heads=8, head_size=128, scale=128**-0.5)
+_USUAL_BLOCK_SIZE = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """What `load` made."""
+
+    model: PiecewiseModel
+    backend: AttentionBackend
+    sampler: Sampler
+
+
+class TorchModelRunner(ModelRunner):
+    """One rank on one device, eager. Registered as "torch"."""
+
+    def __init__(self, config: EngineConfig, registries: Registries) -> None:
+        super().__init__(config, registries)
+        self._device = torch.device(config.device)
+        self._dtype = _TORCH_DTYPES[config.load.dtype]
+        self._cache_dtype = _TORCH_DTYPES[config.cache.dtype]
+        self._groups = kv_groups(config.model, block_size=config.cache.block_size, dtype=config.cache.dtype)
+        self._loaded: _Loaded | None = None
+        self._step: Step | None = None
+
+    @classmethod
+    def describe(cls, registries: Registries) -> tuple[Decision, ...]:
+        """Threads, and the attention backend for a usual model."""
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        _, attention = attention_backend(
+            registries, AUTO, [_USUAL_ATTENTION], block_size=_USUAL_BLOCK_SIZE, dtype=torch.bfloat16, device=device
+        )
+        return (attention, choose_threads())
+
+    def load(self) -> None:
+        """Build model, attention backend and sampler."""
+        from octavo_models.loading.loader import load_model
+
+        config = self.config
+        threads = choose_threads()
+        torch.set_num_threads(int(threads.value))
+        architecture = model_class(self.registries, config.model.architecture)
+        sampler = sampler_class(self.registries, config.sampler)
+        model = load_model(config, architecture, self._dtype, progress=True)
+        block_size = config.cache.block_size
+        specs = dict.fromkeys(layer.attention for layer in model.layers)
+        backend, attention = attention_backend(
+            self.registries, config.attention_backend, specs, block_size=block_size, dtype=self._cache_dtype, device=self._device
+        )
+        self._loaded = _Loaded(
+            model=model, backend=backend(block_size=block_size, dtype=self._cache_dtype, device=self._device), sampler=sampler()
+        )
+        self.decisions = (attention, threads)
+
+    def allocate_pool(self) -> PoolSize:
+        """Size and allocate the pool, and with it everything else that steps use."""
+        loaded, config = self._require_loaded(), self.config
+        page_shapes = _page_shapes(loaded, self._groups)
+        buffers = self._border_buffers(loaded.model)
+        size = size_pool(
+            groups=self._groups,
+            cache=config.cache,
+            max_model_len=config.load.max_model_len,
+            max_model_len_is_explicit=config.load.max_model_len_is_explicit,
+            max_num_seqs=config.scheduler.max_num_seqs,
+            ledger=read_ledger(
+                self._device, weights=weight_bytes(loaded.model), activations=self._activation_bytes(loaded, buffers, page_shapes)
+            ),
+            on_cpu=self._device.type == "cpu",
+        )
+        log_pool(self._groups, size)
+        self._step = self._make_step(loaded, buffers, page_shapes, num_blocks=size.num_blocks + 1, max_model_len=size.max_model_len)
+        return size
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Run one step."""
+        assert self._step is not None, "execute comes after allocate_pool"
+        return self._step.run(plan)
+
+    def shutdown(self) -> None:
+        """Let go of weights and pool."""
+        self._loaded = None
+        self._step = None
+
+    def _require_loaded(self) -> _Loaded:
+        assert self._loaded is not None, "allocate_pool comes after load"
+        return self._loaded
+
+    def _border_buffers(self, model: PiecewiseModel) -> BorderBuffers:
+        return BorderBuffers(
+            max_tokens=self.config.scheduler.max_num_batched_tokens,
+            carry=model.carry,
+            attention=[layer.attention for layer in model.layers],
+            dtype=self._dtype,
+            cache_dtype=self._cache_dtype,
+            device=self._device,
+        )
+
+    def _activation_bytes(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes) -> int:
+        """Peak of the largest step: computed on a CPU, measured elsewhere."""
+        scheduler, max_model_len = self.config.scheduler, self.config.load.max_model_len
+        limits = {"max_tokens": scheduler.max_num_batched_tokens, "max_requests": scheduler.max_num_seqs}
+        if self._device.type == "cpu":
+            return buffers.num_bytes + estimate_activations(self.config.model, **limits, dtype=self._dtype)
+        trial = self._make_step(loaded, buffers, page_shapes, num_blocks=1, max_model_len=max_model_len)
+        plan = largest_step(**limits, max_model_len=max_model_len, block_size=self.config.cache.block_size, num_groups=len(self._groups))
+        return buffers.num_bytes + measure_activations(lambda: trial.run(plan), self._device)
+
+    def _make_step(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes, *, num_blocks: int, max_model_len: int) -> Step:
+        limits, groups = self.config.scheduler, self._groups
+        sampling = SamplingState(limits.max_num_seqs, self.config.model.vocab_size, self._device)
+        pool = allocate_pool(num_blocks=num_blocks, page_shapes=page_shapes, dtype=self._cache_dtype, device=self._device)
+        return Step(
+            state=BatchState(max_num_seqs=limits.max_num_seqs, num_groups=len(groups), sampling=sampling),
+            buffers=InputBuffers(
+                max_tokens=limits.max_num_batched_tokens,
+                max_requests=limits.max_num_seqs,
+                max_blocks=[-(-max_model_len // group.block_size) for group in groups],
+                device=self._device,
+            ),
+            block_sizes=tuple(group.block_size for group in groups),
+            forward=Forward(
+                model=loaded.model,
+                backend=loaded.backend,
+                buffers=buffers,
+                rotary=loaded.model.rotary_table(max_model_len).to(self._device),
+                caches=pool.caches,
+            ),
+            pool=pool,
+            sampler=loaded.sampler,
+        )
+
+
+def _page_shapes(loaded: _Loaded, groups: tuple[KVGroup, ...]) -> PageShapes:
+    """Page shapes of the model's layers. Raises `PluginError` where a backend's pages have another size than is planned for."""
+    layers = iter(loaded.model.layers)
+    shapes = [[loaded.backend.page_shape(next(layers).attention) for _ in range(group.num_layers)] for group in groups]
+    for group, pages in zip(groups, shapes, strict=True):
+        num_bytes = sum(torch.Size(page).numel() for page in pages) * loaded.backend.dtype.itemsize
+        if num_bytes != group.bytes_per_block:
+            raise PluginError(
+                f"attention backend {loaded.backend.name!r} has blocks of {num_bytes} bytes; {group.bytes_per_block} are planned for"
+            )
+    return shapes

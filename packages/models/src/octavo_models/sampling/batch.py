@@ -1,0 +1,129 @@
+"""What the sampler needs of each request, by slot, and how a step's `SamplingBatch` is made of it.
+
+All of it is a function of a request's parameters, prompt and output, so it can be rebuilt at any time.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from octavo.scheduler.plan import AddedRequest
+from octavo_models.sampling.biases import LogitBias, bias_entries, logit_bias
+from octavo_models.sampling.penalties import PenaltyTable, wants_penalties
+from octavo_models.sampling.sampler import SamplingBatch
+from octavo_models.sampling.uniforms import SEED_MASK, uniforms
+
+
+class SamplingState:
+    """Parameters of the requests that the runner holds, in arrays over slots.
+
+    Args:
+        max_num_seqs: number of slots.
+        vocab_size: V.
+        device: of the logits.
+    """
+
+    def __init__(self, max_num_seqs: int, vocab_size: int, device: torch.device) -> None:
+        self._vocab_size = vocab_size
+        self._device = device
+        self._parameters = np.zeros(max_num_seqs, dtype=_PARAMETERS)
+        self._biases: dict[int, LogitBias] = {}
+        self._penalties = PenaltyTable(vocab_size, device)
+
+    def add(self, slot: int, request: AddedRequest) -> None:
+        """Take in a request, with the output that it has so far."""
+        params = request.params
+        top_k = params.top_k if 0 < params.top_k < self._vocab_size else self._vocab_size
+        temperature = 0.0 if params.is_greedy else params.temperature
+        ranked = temperature > 0 and (top_k < self._vocab_size or params.top_p < 1)
+        self._parameters[slot] = (temperature, top_k, params.top_p, params.min_p, request.seed & SEED_MASK, temperature > 0, ranked)
+        if (bias := logit_bias(request)) is not None:
+            self._biases[slot] = bias
+        if wants_penalties(params):
+            self._penalties.add(slot, params, request.token_ids, request.num_prompt_tokens)
+
+    def move(self, source: int, target: int) -> None:
+        """The request of one slot lies in another, free one from now on."""
+        self._parameters[target] = self._parameters[source]
+        if (bias := self._biases.pop(source, None)) is not None:
+            self._biases[target] = bias
+        self._penalties.move(source, target)
+
+    def remove(self, slot: int) -> None:
+        """Forget the request of a slot."""
+        self._biases.pop(slot, None)
+        self._penalties.remove(slot)
+
+    def record(self, slots: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
+        """Note one new output token for each of these slots."""
+        self._penalties.record(slots, tokens)
+
+    def batch(self, slots: NDArray[np.int64], num_output_tokens: NDArray[np.int64]) -> SamplingBatch:
+        """What the sampler is told of one step.
+
+        Args:
+            slots: int64 [R], of the rows that sample.
+            num_output_tokens: int64 [R], output tokens of each before this step: the index of the one to be drawn.
+        """
+        fields = self._bias_fields(slots, num_output_tokens) | self._penalty_fields(slots)
+        parameters = self._parameters[slots]
+        if not parameters["draws"].any():
+            return SamplingBatch(all_greedy=True, **fields)
+        fields |= self._drawing_fields(parameters, num_output_tokens)
+        return SamplingBatch(all_greedy=False, **fields)
+
+    def _drawing_fields(self, parameters: NDArray[np.void], num_output_tokens: NDArray[np.int64]) -> dict[str, Any]:
+        draws, ranked = parameters["draws"], parameters["ranked"]
+        plain_rows, ranked_rows = np.flatnonzero(draws & ~ranked), np.flatnonzero(ranked)
+        top_k, top_p, min_p = (parameters[name] for name in ("top_k", "top_p", "min_p"))
+        numbers = uniforms(parameters["seed"], num_output_tokens)
+        return {
+            "plain_rows": self._tensor(plain_rows) if len(plain_rows) else None,
+            "ranked_rows": self._tensor(ranked_rows) if len(ranked_rows) else None,
+            "temperature": self._tensor(parameters["temperature"]),
+            "top_k": self._tensor(top_k) if (top_k < self._vocab_size).any() else None,
+            "top_p": self._tensor(top_p) if (top_p < 1).any() else None,
+            "min_p": self._tensor(min_p) if (min_p > 0).any() else None,
+            "uniforms": self._tensor(numbers),
+        }
+
+    def _bias_fields(self, slots: NDArray[np.int64], num_output_tokens: NDArray[np.int64]) -> dict[str, Any]:
+        entries = bias_entries(self._biases, slots, num_output_tokens) if self._biases else None
+        if entries is None:
+            return {}
+        rows, ids, values = entries
+        return {"bias_rows": self._tensor(rows), "bias_ids": self._tensor(ids), "bias_values": self._tensor(values)}
+
+    def _penalty_fields(self, slots: NDArray[np.int64]) -> dict[str, Any]:
+        rows = self._penalties.rows_of(slots) if len(self._penalties) else None
+        if rows is None:
+            return {}
+        return {
+            "penalty_rows": self._tensor(rows.positions),
+            "output_counts": rows.output_counts,
+            "seen": rows.seen,
+            "presence_penalty": self._tensor(rows.presence) if rows.presence.any() else None,
+            "frequency_penalty": self._tensor(rows.frequency) if rows.frequency.any() else None,
+            "repetition_penalty": self._tensor(rows.repetition) if (rows.repetition != 1).any() else None,
+        }
+
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(values.copy())
+        return tensor if self._device.type == "cpu" else tensor.pin_memory().to(self._device, non_blocking=True)
+
+
+_PARAMETERS = np.dtype(
+    [
+        ("temperature", np.float32),
+        ("top_k", np.int64),
+        ("top_p", np.float32),
+        ("min_p", np.float32),
+        ("seed", np.uint64),
+        ("draws", np.bool_),
+        ("ranked", np.bool_),
+    ]
+)
+"""One record a slot; `draws` where the temperature is above 0, `ranked` where top-k or top-p applies besides."""

@@ -1,0 +1,15 @@
+import pytest
+import torch
+
+from octavo_models.runner import threads
+from octavo_models.runner.threads import choose_threads
+
+
+@pytest.mark.parametrize(("own", "usable", "expected"), [(8, 2, "2"), (2, 8, "2"), (4, 4, "4")])
+def test_no_more_threads_than_cpus_and_no_more_than_torch_would_take(
+    monkeypatch: pytest.MonkeyPatch, own: int, usable: int, expected: str
+) -> None:
+    machine = threads.read_machine()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: own)
+    monkeypatch.setattr(threads, "read_machine", lambda: type(machine)(**{**vars(machine), "num_cpus": usable}))
+    assert choose_threads().value == expected

@@ -1,6 +1,6 @@
 import pytest
 
-from octavo.env import VARIABLES, environment_values, read_environment
+from octavo.env import VARIABLES, environment_values, let_waiting_threads_sleep, read_environment
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +34,15 @@ def test_every_variable_is_shown_as_it_stands(monkeypatch: pytest.MonkeyPatch) -
     assert set(values) == set(VARIABLES)
     assert values["HF_HUB_OFFLINE"] == "1"
     assert values["CUDA_VISIBLE_DEVICES"] is None
+
+
+def test_waiting_threads_sleep_soon_unless_the_user_says_how_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    let_waiting_threads_sleep()
+    assert environment_values()["GOMP_SPINCOUNT"] is None
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    let_waiting_threads_sleep()
+    assert environment_values()["GOMP_SPINCOUNT"] == "1000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    let_waiting_threads_sleep()
+    assert environment_values()["GOMP_SPINCOUNT"] == "7"

@@ -1,4 +1,4 @@
-"""The one reader of the process environment."""
+"""The one place that reads the process environment, and sets in it what libraries read when they are loaded."""
 
 import os
 from dataclasses import dataclass
@@ -8,8 +8,12 @@ VARIABLES = {
     "OCTAVO_PLUGINS_BLOCK": "plugins not to load, separated by commas",
     "HF_HUB_OFFLINE": "1: download nothing",
     "CUDA_VISIBLE_DEVICES": "GPUs to use; empty or -1: none",
+    "OMP_WAIT_POLICY": "how threads wait for each other; not set: they spin briefly, then sleep",
+    "GOMP_SPINCOUNT": "the same, as a number of turns",
 }
 """Every variable that is read here, and what it means."""
+
+_SPIN_TURNS = "1000"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,16 @@ def read_environment() -> Environment:
         hub_offline=os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"},
         cuda_hidden=cuda_devices is not None and (not cuda_devices.strip() or cuda_devices.strip().startswith("-")),
     )
+
+
+def let_waiting_threads_sleep() -> None:
+    """Make OpenMP threads that wait for each other sleep after a few turns, unless the user said how they wait.
+
+    Left alone, GNU OpenMP spins for milliseconds. Where another process wants the core, the thread that is waited for then gets
+    it last, and a step takes a hundred times as long. Must come before torch, which brings OpenMP, is imported.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_TURNS)
 
 
 def environment_values() -> dict[str, str | None]:

@@ -19,7 +19,7 @@ from octavo.engine.executor import Executor, InProcessExecutor
 from octavo.engine.loop import EngineLoop
 from octavo.engine.messages import ModelInfo
 from octavo.engine.runner import ModelRunner, PoolSize
-from octavo.env import Environment, read_environment
+from octavo.env import Environment, let_waiting_threads_sleep, read_environment
 from octavo.model.config import load_model_config
 from octavo.model.generation import GenerationDefaults, load_generation_defaults
 from octavo.model.source import ModelFiles, default_model_name, resolve_model
@@ -139,6 +139,7 @@ def _find_model(options: EngineOptions, environment: Environment, registries: Re
 
 def _import_runner(options: EngineOptions, registries: Registries, background: ThreadPoolExecutor) -> "Future[type[ModelRunner]]":
     """Start to import the class of the runner; what goes wrong shows where the result is asked for."""
+    let_waiting_threads_sleep()
     name = DEFAULT_RUNNER if options.runner == AUTO else options.runner
     return background.submit(registries.runners.get, name)
 

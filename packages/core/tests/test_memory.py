@@ -5,17 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.cache.spec import FullAttentionSpec, KVGroup
+from octavo.cache.capacity import blocks_per_request, max_concurrency, pool_tokens
+from octavo.cache.spec import FullAttentionSpec, KVGroup, SlidingWindowSpec
 from octavo.config.cache import CacheConfig
 from octavo.engine.runner import PoolSize
 from octavo.errors import ConfigurationError
-from octavo.memory import MemoryLedger, blocks_per_request, log_pool, max_concurrency, pool_tokens, size_pool
+from octavo.memory import MemoryLedger, log_pool, size_pool
 
 GIB = 1 << 30
 SPEC = FullAttentionSpec(num_kv_heads=8, head_size=128, dtype="bfloat16")
-GROUPS = (KVGroup(spec=SPEC, num_layers=32, block_size=16),)
+GROUPS = (KVGroup(spec=SPEC, layers=tuple(range(32)), block_size=16),)
 """Llama 3 8B: 131,072 bytes a token, 2 MiB a block."""
 BLOCK = 2 << 20
+STEP = 2048
 
 
 def cache(**fields: Any) -> CacheConfig:
@@ -31,6 +33,7 @@ def size(*, ledger: MemoryLedger | None = None, max_model_len: int = 2000, expli
         max_model_len=max_model_len,
         max_model_len_is_explicit=explicit,
         max_num_seqs=seqs,
+        max_step_tokens=STEP,
         ledger=ledger or MemoryLedger(total=1 << 60, available=1 << 60),
         on_cpu=on_cpu,
     )
@@ -38,10 +41,10 @@ def size(*, ledger: MemoryLedger | None = None, max_model_len: int = 2000, expli
 
 def test_48_gib_of_an_8b_model_are_393216_tokens_and_196_requests_of_2000(caplog: pytest.LogCaptureFixture) -> None:
     pool = size(memory_bytes=48 * GIB)
-    assert pool_tokens(GROUPS, pool.num_blocks) == 393_216
-    assert int(max_concurrency(GROUPS, pool.num_blocks, 2000)) == 196
+    assert pool_tokens(GROUPS, pool.num_blocks, max_step_tokens=STEP) == 393_216
+    assert int(max_concurrency(GROUPS, pool.num_blocks, 2000, max_step_tokens=STEP)) == 196
     with caplog.at_level(logging.INFO):
-        log_pool(GROUPS, pool)
+        log_pool(GROUPS, pool, max_step_tokens=STEP)
     assert caplog.messages == ["KV cache size: 393,216 tokens", "Maximum concurrency for 2,000 tokens per request: 196.61x"]
 
 
@@ -49,8 +52,16 @@ def test_the_null_block_comes_on_top() -> None:
     assert size(num_blocks=200).num_bytes == 201 * BLOCK
 
 
-def test_a_number_of_blocks_is_taken_whatever_memory_says() -> None:
-    assert size(num_blocks=125, ledger=MemoryLedger(total=1, available=1)).num_blocks == 125
+def test_a_number_of_blocks_is_taken_whatever_is_available() -> None:
+    assert size(num_blocks=125, ledger=MemoryLedger(total=GIB, available=1)).num_blocks == 125
+
+
+@pytest.mark.parametrize("wishes", [{"num_blocks": 1000}, {"memory_bytes": 1000 * BLOCK}])
+def test_a_pool_larger_than_the_device_is_refused_with_the_largest_that_fits(wishes: dict[str, int]) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"1,000 blocks takes 1\.95 GiB, and the device has 1\.00 GiB .*: give num_blocks 256 or less"
+    ):
+        size(**wishes, ledger=MemoryLedger(total=GIB, available=GIB // 2))
 
 
 def test_a_cpu_gives_half_of_what_is_available() -> None:
@@ -106,15 +117,40 @@ def test_not_even_one_block_is_refused(ledger: MemoryLedger, explicit: bool) -> 
 
 
 def test_requests_are_counted_in_whole_blocks() -> None:
-    assert blocks_per_request(GROUPS, 16) == 1
-    assert blocks_per_request(GROUPS, 17) == 2
-    assert max_concurrency(GROUPS, 10, 17) == 5.0
+    assert blocks_per_request(GROUPS, 16, max_step_tokens=STEP) == 1
+    assert blocks_per_request(GROUPS, 17, max_step_tokens=STEP) == 2
+    assert max_concurrency(GROUPS, 10, 17, max_step_tokens=STEP) == 5.0
 
 
 def test_a_request_takes_blocks_of_every_group() -> None:
     groups = GROUPS * 2
-    assert blocks_per_request(groups, 17) == 4
+    assert blocks_per_request(groups, 17, max_step_tokens=STEP) == 4
     assert size(groups=groups, num_blocks=11, max_model_len=512, explicit=False).max_model_len == 80
+
+
+def mixed_groups() -> tuple[KVGroup, ...]:
+    """Gemma 3's kind: of 12 layers two keep everything, and the other ten a window of 64."""
+    window = SlidingWindowSpec(num_kv_heads=8, head_size=128, dtype="bfloat16", window=64)
+    full = KVGroup(spec=SPEC, layers=(5, 11), block_size=16)
+    windows = (KVGroup(spec=window, layers=(first, first + 1), block_size=16) for first in (0, 2, 4, 7, 9))
+    return (full, *windows)
+
+
+def test_windows_take_the_blocks_of_a_window_and_a_step_whatever_the_length(caplog: pytest.LogCaptureFixture) -> None:
+    groups = mixed_groups()
+    most = 63 + 5 * ((63 + STEP - 2) // 16 + 2)
+    assert size(groups=groups, num_blocks=most, max_model_len=1008).max_model_len == 1008
+    with pytest.raises(ConfigurationError, match="max_model_len 1,008 needs"):
+        size(groups=groups, num_blocks=377, max_model_len=1008)
+    pool = size(groups=groups, num_blocks=2000, max_model_len=4096)
+    with caplog.at_level(logging.INFO):
+        log_pool(groups, pool, max_step_tokens=64)
+    blocks_of_one, blocks_of_others = 256 + 5 * 9, 256 + 5 * 5
+    concurrency = 1 + (2000 - blocks_of_one) / blocks_of_others
+    assert caplog.messages == [
+        f"KV cache size: {int(concurrency * 4096):,} tokens",
+        f"Maximum concurrency for 4,096 tokens per request: {concurrency:.2f}x",
+    ]
 
 
 ledgers = st.builds(
@@ -160,6 +196,6 @@ def test_more_memory_never_gives_fewer_blocks(ledger: MemoryLedger, extra: int, 
 @given(st.integers(1, 1 << 20), st.integers(1, 1 << 20))
 def test_the_longest_request_that_fits_fits_and_the_next_does_not(num_blocks: int, max_model_len: int) -> None:
     pool = size(num_blocks=num_blocks, max_model_len=max_model_len, explicit=False)
-    assert blocks_per_request(GROUPS, pool.max_model_len) <= num_blocks
+    assert blocks_per_request(GROUPS, pool.max_model_len, max_step_tokens=STEP) <= num_blocks
     if pool.max_model_len < max_model_len:
-        assert blocks_per_request(GROUPS, pool.max_model_len + 1) > num_blocks
+        assert blocks_per_request(GROUPS, pool.max_model_len + 1, max_step_tokens=STEP) > num_blocks

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from octavo.async_llm import AsyncLLM
     from octavo.config.options import EngineOptions
     from octavo.errors import OctavoError
     from octavo.llm import LLM
@@ -14,6 +15,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "LLM": "octavo.llm",
+    "AsyncLLM": "octavo.async_llm",
     "CompletionOutput": "octavo.outputs",
     "EngineOptions": "octavo.config.options",
     "OctavoError": "octavo.errors",
@@ -22,7 +24,7 @@ _HOMES = {
     "hookimpl": "octavo.plugins.hookspecs",
 }
 
-__all__ = ["LLM", "CompletionOutput", "EngineOptions", "OctavoError", "RequestOutput", "SamplingParams", "hookimpl"]
+__all__ = ["LLM", "AsyncLLM", "CompletionOutput", "EngineOptions", "OctavoError", "RequestOutput", "SamplingParams", "hookimpl"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,10 @@ if TYPE_CHECKING:
     from octavo.outputs import RequestOutput
 
 
+MAX_SHOWN = 200
+"""Characters of a value in a message."""
+
+
 class OctavoError(Exception):
     """Root of the tree: catch it to catch whatever Octavo itself reports."""
 
@@ -37,6 +41,16 @@ class CheckpointError(OctavoError, ValueError):
 
 class PluginError(OctavoError):
     """A plugin failed to load, registered a name twice or registered something that does not exist."""
+
+
+def shown(value: object) -> str:
+    """A value for a message: its `repr`, cut where it is long, so that a message stays a line whatever was sent."""
+    try:
+        text = repr(value)
+    except ValueError:
+        # An integer of thousands of digits, which Python refuses to write out.
+        return f"a {type(value).__name__} too large to show"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
 
 
 class RequestFailedError(OctavoError, RuntimeError):

@@ -1,25 +1,20 @@
 """The offline facade: prompts in, finished texts out."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from octavo.config.keywords import options_from_keywords
 from octavo.engine.interrupts import interrupt_afterwards
-from octavo.env import read_environment
 from octavo.errors import RequestFailedError
-from octavo.input.batch import per_prompt, say_which
-from octavo.input.prompts import Message, Prompt, PromptReader, TokenizedPrompt, split_prompts
-from octavo.input.requests import RequestFactory
+from octavo.frontend import Frontend, load_engine
+from octavo.input.batch import per_prompt
+from octavo.input.prompts import Message, Prompt, split_prompts
 from octavo.metrics.stats import EngineStats
 from octavo.output.group import RequestGroup
-from octavo.output.processor import OutputProcessor
 from octavo.output.progress import Progress
 from octavo.outputs import RequestOutput
-from octavo.sampling_params import SamplingParams, check_against_vocabulary
-from octavo.scheduler.limits import max_total_tokens
+from octavo.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from octavo.engine.build import Engine
@@ -50,16 +45,7 @@ class LLM:
         plugins_block: Sequence[str] | None = None,
         **engine_flags: Any,
     ) -> None:
-        options = options_from_keywords({"model": model, **engine_flags})
-        from octavo.engine.build import build_engine
-
-        environment = read_environment()
-        engine = build_engine(
-            options,
-            plugins_allow=environment.plugins_allow if plugins_allow is None else tuple(plugins_allow),
-            plugins_block=environment.plugins_block if plugins_block is None else tuple(plugins_block),
-        )
-        self._set_up(engine)
+        self._set_up(load_engine(model, plugins_allow=plugins_allow, plugins_block=plugins_block, engine_flags=engine_flags))
 
     @classmethod
     def from_engine(cls, engine: "Engine") -> Self:
@@ -71,9 +57,9 @@ class LLM:
     def _set_up(self, engine: "Engine") -> None:
         self.engine = engine
         self._client = engine.client
-        self._reader = PromptReader(tokenizer=engine.tokenizer, chat_template=engine.chat_template, vocab_size=engine.info.vocab_size)
-        self._factory = RequestFactory(engine.config.seed)
-        self._processor = OutputProcessor()
+        self._frontend = Frontend(engine)
+        self._reader = self._frontend.reader
+        self._processor = self._frontend.processor
 
     def generate(
         self,
@@ -101,7 +87,7 @@ class LLM:
         params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, len(listed))
         priorities = per_prompt("priority", priority, int, len(listed))
         tokenized = self._reader.read(listed, numbered=is_list)
-        return self._finish_all(self._prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
+        return self._finish_all(self._frontend.prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
 
     def chat(
         self,
@@ -129,24 +115,37 @@ class LLM:
         tokenized = self._reader.read_chats(
             listed, numbered=is_list, add_generation_prompt=add_generation_prompt, template_kwargs=chat_template_kwargs
         )
-        return self._finish_all(self._prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
+        return self._finish_all(self._frontend.prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
 
-    def stream(self, prompt: Prompt, sampling_params: SamplingParams | None = None, *, priority: int = 0) -> Iterator[RequestOutput]:
+    def stream(
+        self, prompt: Prompt, sampling_params: SamplingParams | None = None, *, priority: int = 0
+    ) -> Generator[RequestOutput, None, None]:
         """Continue one prompt and yield what there is of it whenever it has grown; the last output is finished.
 
         The prompt is checked and queued when the first output is asked for. Closing the iterator ends the request.
         """
         params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, 1)
-        (group,) = self._prepare(self._reader.read([prompt], numbered=False), params, [priority], numbered=False)
+        (group,) = self._frontend.prepare(self._reader.read([prompt], numbered=False), params, [priority], numbered=False)
         with self._submitted([group]):
             while not group.finished:
                 if group in self._step():
                     yield group.output()
-        self._raise_if_failed([group], [])
+        self._raise_if_failed([group])
+
+    def score(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: bool = True) -> list[list[float | None]]:
+        """How likely prompts are: for each the log-probability of every token given those before it, None for the first.
+
+        Nothing is generated. Arguments and errors are those of `generate`.
+        """
+        listed, is_list = split_prompts(prompts)
+        params = [SamplingParams(max_tokens=0, prompt_logprobs=0, detokenize=False)] * len(listed)
+        groups = self._frontend.prepare(self._reader.read(listed, numbered=is_list), params, [0] * len(listed), numbered=is_list)
+        self._run_all(groups, use_tqdm=use_tqdm)
+        return [group.prompt_values() for group in groups]
 
     def default_sampling_params(self, **given: Any) -> SamplingParams:
         """Octavo's defaults, above them the model's own (`generation_config.json`), above them what is given."""
-        return SamplingParams(**self.engine.generation_defaults.apply(given))
+        return self._frontend.default_sampling_params(**given)
 
     def reset_prefix_cache(self) -> bool:
         """Forget every cached prefix. False, and nothing is done, while requests hold blocks."""
@@ -169,20 +168,12 @@ class LLM:
     def _default_if_none(self, params: SamplingParams | Sequence[SamplingParams] | None) -> SamplingParams | Sequence[SamplingParams]:
         return self.default_sampling_params() if params is None else params
 
-    def _prepare(
-        self, prompts: list[TokenizedPrompt], params: list[SamplingParams], priorities: list[int], *, numbered: bool
-    ) -> list[RequestGroup]:
-        """Check prompts and parameters against the limits of the engine; nothing is queued yet."""
-        info, now, groups = self.engine.info, time.monotonic(), []
-        for index, (prompt, one_params, priority) in enumerate(zip(prompts, params, priorities, strict=True)):
-            with say_which(index if numbered else None):
-                check_against_vocabulary(one_params, info.vocab_size)
-                requests = self._factory.make(prompt, one_params, priority=priority, arrival_time=now)
-                max_total_tokens(requests[0], max_model_len=info.max_model_len, pool_tokens=info.num_blocks * info.block_size)
-            groups.append(RequestGroup(requests, prompt=prompt.text, tokenizer=self.engine.tokenizer))
-        return groups
-
     def _finish_all(self, groups: list[RequestGroup], *, use_tqdm: bool) -> list[RequestOutput]:
+        self._run_all(groups, use_tqdm=use_tqdm)
+        return [group.output() for group in groups]
+
+    def _run_all(self, groups: list[RequestGroup], *, use_tqdm: bool) -> None:
+        """Run groups to their ends. Raises `RequestFailedError` where one failed."""
         with Progress(len(groups), enabled=use_tqdm) as progress, self._submitted(groups):
             pending = {group.request_id for group in groups}
             while pending:
@@ -190,9 +181,7 @@ class LLM:
                     if group.finished and group.request_id in pending:
                         pending.remove(group.request_id)
                         progress.finished(group)
-        outputs = [group.output() for group in groups]
-        self._raise_if_failed(groups, outputs)
-        return outputs
+        self._raise_if_failed(groups)
 
     @contextmanager
     def _submitted(self, groups: list[RequestGroup]) -> Iterator[None]:
@@ -216,9 +205,9 @@ class LLM:
             self._processor.process(output for output in last if output is not None)
         return processed.changed
 
-    def _raise_if_failed(self, groups: list[RequestGroup], outputs: list[RequestOutput]) -> None:
+    def _raise_if_failed(self, groups: list[RequestGroup]) -> None:
         failed = [(index, group.error) for index, group in enumerate(groups) if group.error is not None]
         if failed:
             index, error = failed[0]
             which = f"{len(failed)} of {len(groups)} prompts failed, the first is prompt {index}: " if len(groups) > 1 else ""
-            raise RequestFailedError(f"{which}{error}", outputs=outputs)
+            raise RequestFailedError(f"{which}{error}", outputs=[group.output() for group in groups])

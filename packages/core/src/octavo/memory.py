@@ -6,6 +6,7 @@ The null block comes on top of every number here, so that `num_blocks` blocks ca
 import logging
 from dataclasses import dataclass
 
+from octavo.cache.capacity import blocks_per_request, max_concurrency, pool_tokens
 from octavo.cache.spec import KVGroup
 from octavo.config.cache import CacheConfig
 from octavo.config.units import format_bytes
@@ -17,6 +18,9 @@ GPU_MEMORY_UTILIZATION = 0.9
 
 CPU_MEMORY_SHARE = 0.5
 """Share of the available memory that the pool takes on a CPU where the user does not say: others live there too."""
+
+GPU_RESERVE = 256 << 20
+"""Bytes kept free on a GPU for what libraries take without asking."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +51,7 @@ def size_pool(
     max_model_len: int,
     max_model_len_is_explicit: bool,
     max_num_seqs: int,
+    max_step_tokens: int,
     ledger: MemoryLedger,
     on_cpu: bool,
 ) -> PoolSize:
@@ -62,20 +67,23 @@ def size_pool(
         max_model_len: longest prompt plus output, in tokens.
         max_model_len_is_explicit: whether a user asked for that length; else it is reduced, with a warning, to what fits.
         max_num_seqs: requests that run at once.
+        max_step_tokens: tokens of one request that a step runs at most.
         ledger: memory of the device.
         on_cpu: whether the device is the CPU.
 
     Raises:
-        ConfigurationError: not one block fits, or a request of the explicit length does not.
+        ConfigurationError: not one block fits, a request of the explicit length does not, or the pool is larger than the device.
     """
     bytes_per_block = _bytes_per_block(groups)
-    full_length = blocks_per_request(groups, max_model_len)
+    full_length = blocks_per_request(groups, max_model_len, max_step_tokens=max_step_tokens)
     num_blocks = cache.num_blocks
     if num_blocks is None:
         num_blocks = _pool_bytes(cache, ledger, on_cpu=on_cpu) // bytes_per_block
         if on_cpu and cache.memory_bytes is None and cache.memory_utilization is None:
             num_blocks = min(num_blocks, max_num_seqs * full_length)
-    longest = pool_tokens(groups, num_blocks)
+    if num_blocks * bytes_per_block > ledger.total:
+        raise ConfigurationError(_larger_than_memory(num_blocks, bytes_per_block, ledger))
+    longest = pool_tokens(groups, num_blocks, max_step_tokens=max_step_tokens)
     if longest < 1:
         raise ConfigurationError(_nothing_fits(groups, num_blocks, ledger))
     if longest < max_model_len:
@@ -89,25 +97,21 @@ def size_pool(
     return PoolSize(num_blocks=num_blocks, max_model_len=min(max_model_len, longest), num_bytes=(num_blocks + 1) * bytes_per_block)
 
 
-def blocks_per_request(groups: tuple[KVGroup, ...], num_tokens: int) -> int:
-    """Whole blocks that a request of so many tokens holds, over all groups."""
-    return sum(-(-num_tokens // group.block_size) for group in groups)
+def pool_capacity(groups: tuple[KVGroup, ...], pool: PoolSize, *, max_step_tokens: int) -> tuple[int, float]:
+    """How many tokens the pool holds, and how many requests of full length at once.
+
+    Where layers forget, the pool holds more tokens of long requests than of short ones: those of requests of full length are counted.
+    """
+    concurrency = max_concurrency(groups, pool.num_blocks, pool.max_model_len, max_step_tokens=max_step_tokens)
+    if any(group.spec.window is not None for group in groups):
+        return int(concurrency * pool.max_model_len), concurrency
+    return pool_tokens(groups, pool.num_blocks, max_step_tokens=max_step_tokens), concurrency
 
 
-def pool_tokens(groups: tuple[KVGroup, ...], num_blocks: int) -> int:
-    """Tokens that so many blocks hold, and therefore the length of the longest request that fits."""
-    return num_blocks // len(groups) * _block_size(groups)
-
-
-def max_concurrency(groups: tuple[KVGroup, ...], num_blocks: int, num_tokens: int) -> float:
-    """How many requests of so many tokens the pool holds, each of whole blocks; the part of a request that is left over counts too."""
-    return num_blocks / blocks_per_request(groups, num_tokens)
-
-
-def log_pool(groups: tuple[KVGroup, ...], pool: PoolSize) -> None:
+def log_pool(groups: tuple[KVGroup, ...], pool: PoolSize, *, max_step_tokens: int) -> None:
     """Log the two numbers that say what the engine can carry."""
-    _log.info("KV cache size: %s tokens", f"{pool_tokens(groups, pool.num_blocks):,}")
-    concurrency = max_concurrency(groups, pool.num_blocks, pool.max_model_len)
+    tokens, concurrency = pool_capacity(groups, pool, max_step_tokens=max_step_tokens)
+    _log.info("KV cache size: %s tokens", f"{tokens:,}")
     _log.info("Maximum concurrency for %s tokens per request: %.2fx", f"{pool.max_model_len:,}", concurrency)
 
 
@@ -120,6 +124,15 @@ def _pool_bytes(cache: CacheConfig, ledger: MemoryLedger, *, on_cpu: bool) -> in
     utilization = GPU_MEMORY_UTILIZATION if cache.memory_utilization is None else cache.memory_utilization
     rest = int(ledger.total * utilization) - ledger.weights - ledger.activations - ledger.reserve
     return min(rest, ledger.available)
+
+
+def _larger_than_memory(num_blocks: int, bytes_per_block: int, ledger: MemoryLedger) -> str:
+    room = max(0, ledger.available) // bytes_per_block
+    return (
+        f"a KV pool of {num_blocks:,} blocks takes {format_bytes(num_blocks * bytes_per_block)}, and the device has "
+        f"{format_bytes(ledger.total)} ({format_bytes(ledger.available)} available): give num_blocks {room} or less, or "
+        "a smaller kv_cache_memory_bytes"
+    )
 
 
 def _nothing_fits(groups: tuple[KVGroup, ...], num_blocks: int, ledger: MemoryLedger) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from octavo.engine.messages import EngineRequest, RequestTimes
+from octavo.logprobs import LogprobRows, join
 from octavo.sampling_params import SamplingParams
 
 
@@ -31,6 +32,9 @@ class Request:
         epoch: counts preemptions.
         group_salt: keeps the blocks that a group of continuations shares from everybody else, where the prefix cache is off.
         stop_token_ids: those of `params`, for quick look-up.
+        bad_sequences: those of the message.
+        prompt_logprobs: parts, in order, of what `params.prompt_logprobs` asks for; None where it asks for nothing or has got it.
+        num_prompt_logprobs: tokens of the prompt, behind its first, whose log-probabilities have come.
     """
 
     request_id: str
@@ -51,6 +55,27 @@ class Request:
     times: RequestTimes = field(default_factory=RequestTimes)
     group_salt: bytes | None = None
     stop_token_ids: frozenset[int] = frozenset()
+    bad_sequences: list[list[int]] = field(default_factory=list)
+    prompt_logprobs: list[LogprobRows] | None = None
+    num_prompt_logprobs: int = 0
+
+    @property
+    def lacks_prompt_logprobs(self) -> bool:
+        """Whether tokens of the prompt have yet to be run for their log-probabilities."""
+        return self.params.prompt_logprobs is not None and self.num_prompt_logprobs < self.num_prompt_tokens - 1
+
+    def add_prompt_logprobs(self, rows: LogprobRows) -> None:
+        """Take in the next part."""
+        assert self.prompt_logprobs is not None, f"request {self.request_id} asked for no log-probabilities of its prompt"
+        self.prompt_logprobs.append(rows)
+        self.num_prompt_logprobs += len(rows)
+
+    def take_prompt_logprobs(self) -> LogprobRows | None:
+        """All parts as one, once they are complete; None before, where none were asked for, and when they were taken."""
+        if self.prompt_logprobs is None or self.lacks_prompt_logprobs:
+            return None
+        parts, self.prompt_logprobs = self.prompt_logprobs, None
+        return join(parts)
 
     @classmethod
     def from_message(cls, message: EngineRequest, *, arrival: int, max_total_tokens: int) -> "Request":
@@ -68,4 +93,6 @@ class Request:
             cache_salt=message.cache_salt,
             times=RequestTimes(arrival=message.arrival_time),
             stop_token_ids=frozenset(message.params.stop_token_ids),
+            bad_sequences=message.bad_sequences,
+            prompt_logprobs=None if message.params.prompt_logprobs is None else [],
         )

@@ -3,17 +3,28 @@ from collections.abc import Sequence
 import pytest
 
 from octavo.cache.manager import KVCacheManager
-from octavo.cache.spec import FullAttentionSpec, KVGroup
 from octavo.engine.messages import EngineRequest
 from octavo.request import Request
 from octavo.sampling_params import SamplingParams
+from octavo.testing.engine import fake_groups
 
-SPEC = FullAttentionSpec(num_kv_heads=1, head_size=8, dtype="float32")
 
-
-def make_cache(num_blocks: int = 12, block_sizes: Sequence[int] = (4,), *, enable_prefix_caching: bool = True) -> KVCacheManager:
-    groups = [KVGroup(spec=SPEC, num_layers=1, block_size=size) for size in block_sizes]
-    return KVCacheManager(groups, num_blocks, enable_prefix_caching=enable_prefix_caching, secret=b"secret", fingerprint=b"model")
+def make_cache(
+    num_blocks: int = 12,
+    block_sizes: Sequence[int] = (4,),
+    *,
+    windows: Sequence[int | None] = (),
+    max_step_tokens: int = 100,
+    enable_prefix_caching: bool = True,
+) -> KVCacheManager:
+    return KVCacheManager(
+        fake_groups(block_sizes, windows),
+        num_blocks,
+        max_step_tokens=max_step_tokens,
+        enable_prefix_caching=enable_prefix_caching,
+        secret=b"secret",
+        fingerprint=b"model",
+    )
 
 
 def make_request(request_id: str, token_ids: Sequence[int], *, salt: str | None = None) -> Request:
@@ -191,6 +202,108 @@ def test_the_longest_request_is_what_every_group_finds_room_for(block_sizes: Seq
     cache = make_cache(num_blocks, block_sizes)
     assert cache.max_tokens == most
     compute(cache, make_request("a", range(most)))
+
+
+def advance(cache: KVCacheManager, request: Request, count: int) -> list[list[int]]:
+    """Let a request run its next tokens, made up where there are none; the new blocks."""
+    end = request.num_scheduled_tokens + count
+    request.token_ids += range(len(request.token_ids), end)
+    blocks = cache.extend(request, end)
+    assert blocks is not None
+    request.num_scheduled_tokens = end
+    cache.register(request)
+    cache.check_integrity()
+    return blocks
+
+
+def test_a_window_gives_blocks_back_while_its_request_runs_and_the_pool_is_never_full() -> None:
+    cache = make_cache(num_blocks=4, windows=[8], max_step_tokens=4)
+    request = make_request("a", range(4))
+    compute(cache, request)
+    for _ in range(100):
+        advance(cache, request, 1)
+        assert cache.pool.num_in_use <= 3
+    cache.free(request)
+    assert cache.usage == 0
+
+
+def test_prefill_in_chunks_gives_back_what_the_next_chunk_does_not_look_back_on() -> None:
+    cache = make_cache(num_blocks=6, windows=[5], max_step_tokens=8)
+    request = make_request("a", range(40))
+    prefix = cache.find_cached(request)
+    assert cache.allocate(request, prefix, 8) is not None
+    request.num_scheduled_tokens = 8
+    cache.register(request)
+    for _ in range(4):
+        assert [len(new) for new in advance(cache, request, 8)] == [2]
+        assert cache.pool.num_in_use == 3
+
+
+def test_a_window_needs_only_its_last_blocks_to_be_hit() -> None:
+    cache = make_cache(num_blocks=40, block_sizes=(4, 4), windows=[None, 6])
+    first = make_request("a", range(32))
+    compute(cache, first)
+    advance(cache, first, 4)
+    cache.forget(first)
+    hit = cache.find_cached(make_request("b", range(40)))
+    assert hit.num_tokens == 36
+    full, window = hit.block_ids
+    assert len(full) == 9
+    assert window[:7] == [0] * 7
+    assert all(window[7:])
+    assert compute(cache, make_request("c", range(21))) == 20
+
+
+def test_blocks_that_a_window_has_passed_can_be_hit_until_they_are_reused() -> None:
+    cache = make_cache(num_blocks=8, windows=[4], max_step_tokens=8)
+    request = make_request("a", range(8))
+    compute(cache, request)
+    for _ in range(3):
+        advance(cache, request, 4)
+    assert cache.pool.num_in_use == 2
+    assert cache.find_cached(make_request("b", range(9))).num_tokens == 8
+    for _ in range(8):
+        advance(cache, request, 4)
+    assert cache.find_cached(make_request("b", range(9))).num_tokens == 0
+
+
+def test_a_hit_on_a_long_prompt_takes_no_more_than_a_window_of_the_pool() -> None:
+    cache = make_cache(num_blocks=7, windows=[8], max_step_tokens=4)
+    first = make_request("a", range(4))
+    compute(cache, first)
+    for _ in range(9):
+        advance(cache, first, 4)
+    cache.forget(first)
+    second = make_request("b", range(60))
+    prefix = cache.find_cached(second)
+    assert prefix.num_tokens == 40
+    assert cache.allocate(second, prefix, 44, headroom=3) is not None
+    assert cache.pool.num_in_use == 3
+
+
+def test_what_hangs_on_blocks_that_a_window_has_passed_is_withdrawn_too() -> None:
+    cache = make_cache(num_blocks=30, windows=[2], max_step_tokens=8)
+    bad = make_request("a", range(8))
+    compute(cache, bad)
+    sharer = make_request("b", range(9))
+    assert compute(cache, sharer) == 8
+    advance(cache, sharer, 1)
+    cache.withdraw(bad)
+    for _ in range(4):
+        advance(cache, sharer, 4)
+    assert cache.pool.num_registered == 0
+
+
+def test_a_group_that_keeps_everything_vouches_for_blocks_of_a_window_whose_ancestors_are_gone() -> None:
+    cache = make_cache(num_blocks=18, block_sizes=(4, 4), windows=[None, 4], max_step_tokens=8)
+    request, bad = make_request("a", range(8)), make_request("bad", range(100, 108))
+    compute(cache, request)
+    for _ in range(9):
+        advance(cache, request, 4)
+    assert compute(cache, bad) == 0
+    cache.withdraw(bad)
+    cache.forget(request)
+    assert cache.find_cached(make_request("b", range(45))).num_tokens == 44
 
 
 def test_resetting_forgets_every_prefix_but_not_while_blocks_are_held() -> None:

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from octavo.cli.latency import measure_latency
 from octavo.cli.throughput import measure_throughput
+from octavo.errors import RequestFailedError
 from octavo.testing.llm import fake_llm
 from octavo.testing.model import continuation
 
@@ -51,5 +53,43 @@ def test_token_ids_that_are_none_are_a_usage_error(octavo: Any, fake_model: tupl
 
 def test_a_workload_over_the_context_is_refused(octavo: Any, fake_model: tuple[str, ...]) -> None:
     done = octavo("bench", "throughput", *fake_model, "--input-len", "500", "--output-len", "100")
+    assert done.code == 2
+    assert "over the context of 512 tokens" in done.err
+
+
+def test_latency_is_total_first_token_and_between_tokens(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    flags = ["--batch-size", "3", "--input-len", "20", "--output-len", "5", "--num-iters", "2", "--num-iters-warmup", "1"]
+    done = octavo("bench", "latency", *fake_model, *flags)
+    assert done.code == 0
+    header, *rows = done.out.splitlines()
+    assert header.split() == ["milliseconds", "mean", "p10", "p25", "p50", "p75", "p90", "p99"]
+    assert [row[:24].strip() for row in rows] == ["total", "time to first token", "between tokens"]
+    result = json.loads(octavo("bench", "latency", *fake_model, *flags, "--json").out.splitlines()[-1])
+    assert (result["batch_size"], result["input_len"], result["output_len"], result["num_iters"]) == (3, 20, 5, 2)
+    for name in ("total", "time_to_first_token", "inter_token"):
+        values = [result[name]["percentiles"][str(percent)] for percent in (10, 25, 50, 75, 90, 99)]
+        assert values == sorted(values)
+        assert values[0] <= result[name]["mean"] <= values[-1]
+    assert result["time_to_first_token"]["mean"] < result["total"]["mean"]
+
+
+def test_a_batch_is_measured_whole_and_leaves_nothing_behind() -> None:
+    fake = fake_llm(num_blocks=64)
+    result = measure_latency(fake.llm, batch_size=6, input_len=40, output_len=1, num_iters=2, num_iters_warmup=0)
+    fake.assert_idle()
+    assert result.inter_token is None
+    assert fake.llm.stats().counters.generated_tokens == 12
+    assert fake.llm.stats().counters.prefix_hits == 0
+
+
+def test_a_failed_request_ends_the_measurement() -> None:
+    fake = fake_llm(faults=lambda plan: {"1": "a row of NaN"} if plan.step_id == 2 else {})
+    with pytest.raises(RequestFailedError, match="a row of NaN"):
+        measure_latency(fake.llm, batch_size=2, input_len=4, output_len=9, num_iters=1, num_iters_warmup=0)
+    fake.assert_idle()
+
+
+def test_latency_over_the_context_is_refused(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("bench", "latency", *fake_model, "--input-len", "500", "--output-len", "100")
     assert done.code == 2
     assert "over the context of 512 tokens" in done.err

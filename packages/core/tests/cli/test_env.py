@@ -22,6 +22,33 @@ def octavo_register_runners(registry):
     registry.register("torch", Runner)
 """
 
+SOURCE = """
+from pathlib import Path
+from octavo.model.source import ModelSource
+import octavo
+
+class Source(ModelSource):
+    is_default = True
+
+    def locate(self):
+        return Path({folder!r})
+
+@octavo.hookimpl
+def octavo_register_model_sources(registry):
+    registry.register("mine", Source)
+"""
+CONFIG = {
+    "model_type": "llama",
+    "vocab_size": 1000,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 512,
+    "rms_norm_eps": 1e-5,
+    "torch_dtype": "float32",
+}
+
 
 @pytest.fixture
 def app() -> typer.Typer:
@@ -52,7 +79,7 @@ def report(app: typer.Typer) -> dict[str, object]:
 
 def test_the_report_has_every_part(app: typer.Typer) -> None:
     found = report(app)
-    assert list(found) == ["packages", "python", "machine", "environment", "plugins", "decisions", "notes"]
+    assert list(found) == ["packages", "python", "machine", "environment", "plugins", "model", "decisions", "notes"]
     assert "octavo-core" in found["packages"]
     assert found["machine"]["num_cpus"] >= 1
     assert found["environment"]["OCTAVO_PLUGINS_ALLOW"] == ""
@@ -88,3 +115,29 @@ def test_text_shows_sizes_and_broken_plugins_for_readers(app: typer.Typer, tmp_p
     assert "total memory: " in text
     assert "iB" in text
     assert "envbroken: broken: " in text
+
+
+def test_the_decisions_are_those_of_the_model_that_is_named(app: typer.Typer, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    result = CliRunner().invoke(app, ["--json", "--model", str(tmp_path)])
+    found = json.loads(result.stdout)
+    decisions = {decision["name"]: decision["value"] for decision in found["decisions"]}
+    assert found["model"] == str(tmp_path)
+    assert (decisions["dtype"], decisions["max_model_len"], decisions["load_format"]) == ("float32", "512", "safetensors")
+    assert {"block_size", "kv_cache_dtype", "max_num_seqs", "runner", "sampler", "kv_cache_memory_bytes"} <= set(decisions)
+    assert all(decision["reason"] for decision in found["decisions"])
+
+
+def test_a_default_model_is_taken_where_none_is_named(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    install(tmp_path, "envsource", SOURCE.format(folder=str(tmp_path)), monkeypatch)
+    found = report(app)
+    assert found["model"] == "mine"
+    assert "max_model_len" in {decision["name"] for decision in found["decisions"]}
+
+
+def test_a_model_that_is_not_there_is_said_and_the_machine_is_shown(app: typer.Typer) -> None:
+    result = CliRunner().invoke(app, ["--json", "--model", "/no/such/model"])
+    found = json.loads(result.stdout)
+    assert found["notes"][0].startswith("no model '/no/such/model'")
+    assert "max_num_batched_tokens" in {decision["name"] for decision in found["decisions"]}

@@ -132,6 +132,16 @@ def test_a_length_over_the_models_own_is_refused_naming_both() -> None:
     assert settle(max_model_len=2048).load.max_model_len_is_explicit
 
 
+def test_a_model_that_longrope_stretches_keeps_to_its_original_length_unless_more_is_asked_for() -> None:
+    rope = RopeConfig(theta=1e4, dim=8, kind="longrope", original_max_position=256)
+    model = dataclasses.replace(MODEL, rope=rope)
+    registries = load_plugins(allow=()).registries
+    config = resolve(EngineOptions(), SAFETENSORS, model, PLAIN_CPU, registries)
+    assert config.load.max_model_len == 256
+    assert reason(config, "max_model_len") == "256: before it is stretched to 2,048; less where the KV pool is smaller"
+    assert resolve(EngineOptions(max_model_len=2048), SAFETENSORS, model, PLAIN_CPU, registries).load.max_model_len == 2048
+
+
 def test_the_length_may_be_left_to_us_by_name() -> None:
     assert not settle(max_model_len="auto").load.max_model_len_is_explicit
 
@@ -165,6 +175,7 @@ def test_the_length_may_be_left_to_us_by_name() -> None:
         ({"enable_prefix_caching": "yes"}, "enable_prefix_caching 'yes' is neither true nor false"),
         ({"long_prefill_token_threshold": -1}, "long_prefill_token_threshold -1 is below 0"),
         ({"seed": "x"}, "seed 'x' is not a whole number"),
+        ({"max_logprobs": -1}, "max_logprobs -1 is below 0: give 0 or more"),
         ({"scheduling_policy": "lifo"}, "unknown scheduling policy 'lifo': there are fcfs, priority"),
         ({"scheduling_policy": None}, "scheduling_policy None is not a name: there are fcfs, priority"),
         ({"attention_backend": "magic"}, "unknown attention backend 'magic': there are none"),
@@ -178,3 +189,7 @@ def test_what_cannot_be_is_refused_with_the_value_and_the_limit(options: dict[st
 
 def test_resolving_is_pure() -> None:
     assert settle(seed=7) == settle(seed=7)
+
+
+def test_how_many_log_probabilities_are_given_is_an_option() -> None:
+    assert [settle(**given).max_logprobs for given in ({}, {"max_logprobs": 0}, {"max_logprobs": 50})] == [20, 0, 50]

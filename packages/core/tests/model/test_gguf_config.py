@@ -1,3 +1,4 @@
+import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,27 @@ def test_head_and_biases_are_told_by_their_tensors(read: Callable[..., ModelConf
     assert (config.tie_embeddings, config.attention_bias, config.mlp_bias) == (False, True, True)
 
 
+def test_norms_of_queries_and_a_bias_on_the_output_are_told_by_their_tensors(read: Callable[..., ModelConfig]) -> None:
+    plain = read()
+    assert (plain.qk_norm, plain.output_bias) == (False, False)
+    more = {"blk.0.attn_q_norm.weight": ((16,), 0, bytes(64)), "blk.0.attn_output.bias": ((64,), 0, bytes(256))}
+    config = read(None, more)
+    assert (config.qk_norm, config.output_bias, config.attention_bias) == (True, True, False)
+
+
+def test_yarn_stretches_the_original_length(read: Callable[..., ModelConfig]) -> None:
+    scaling = {"type": "yarn", "factor": 4.0, "original_context_length": 128}
+    config = read({f"llama.rope.scaling.{key}": value for key, value in scaling.items()})
+    assert (config.rope.kind, config.rope.factor, config.rope.original_max_position) == ("yarn", 4.0, 128)
+    assert config.rope.attention_factor == pytest.approx(1 + 0.1 * math.log(4))
+    assert config.max_position == 512
+
+
+def test_an_architecture_that_files_of_this_format_hold_differently_is_refused(write_gguf: Callable[..., Path]) -> None:
+    with pytest.raises(CheckpointError, match=r"'phi3'.*not supported; use the model's safetensors"):
+        from_gguf(read_gguf_metadata(write_gguf({"general.architecture": "phi3"})))
+
+
 def test_a_quantized_matrix_makes_the_file_quantized(read: Callable[..., ModelConfig]) -> None:
     assert read(None, {"blk.0.ffn_up.weight": ((96, 64), 8, bytes(96 * 2 * 34))}).stored_dtype == "quantized"
 
@@ -91,7 +113,8 @@ def test_frequency_factors_come_from_their_tensor(read: Callable[..., ModelConfi
         ({"llama.attention.head_count": [4, 4]}, "head_count"),
         ({"llama.attention.head_count_kv": 3}, "cannot share 3"),
         ({"llama.expert_count": 8}, "experts"),
-        ({"llama.rope.scaling.type": "yarn"}, "'yarn' is not supported"),
+        ({"llama.rope.scaling.type": "spiral"}, "'spiral' is not supported; none, linear and yarn are"),
+        ({"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0}, "original_context_length"),
         ({"llama.rope.dimension_count": 18}, "cannot be rotated"),
     ],
 )

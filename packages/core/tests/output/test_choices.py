@@ -78,6 +78,23 @@ def test_a_character_over_several_tokens_is_never_torn() -> None:
     assert texts == ["", "", "", "🦑", "🦑!"]
 
 
+def byte_words(text: str) -> list[str]:
+    return [f"<0x{byte:02X}>" for byte in text.encode()]
+
+
+@pytest.mark.parametrize("text", ["🦑", "ภาษาไทย", "漢字", "příliš žluťoučký"])
+def test_no_part_of_a_character_is_streamed_and_a_cut_one_ends_alike_streamed_or_not(text: str) -> None:
+    words = list(dict.fromkeys(byte_words(text)))
+    script = [3 + words.index(word) for word in byte_words(text)]
+    for length in range(1, len(script) + 1):
+        params = SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
+        fake = fake_llm(words=words, draw=scripted({"0": script, "1": script}))
+        *growing, last = [output.outputs[0].text for output in fake.llm.stream([999], params)]
+        assert not any("\ufffd" in part for part in growing)
+        assert all(last.startswith(part) for part in growing)
+        assert last == fake.complete([999], params).text == text.encode()[:length].decode(errors="replace")
+
+
 def test_without_detokenizing_there_is_no_text() -> None:
     completion = fake_llm().complete([9], SamplingParams(temperature=0, max_tokens=3, detokenize=False, ignore_eos=True))
     assert (completion.text, len(completion.token_ids)) == ("", 3)

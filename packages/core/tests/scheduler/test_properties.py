@@ -7,13 +7,28 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from octavo.engine.messages import EngineOutput
+from octavo.logprobs import join
 from octavo.scheduler.plan import StepPlan
 from octavo.scheduler.policy import FirstComeFirstServed, Priority
 from octavo.testing.device import FakeDevice
 from octavo.testing.engine import EOS_TOKEN_ID, FakeEngine, fake_engine
-from octavo.testing.model import continuation
+from octavo.testing.model import continuation, fake_logprobs
 from octavo.types import FinishReason
 
+GROUPS = [
+    ((4,), (None,)),
+    ((4,), (None,)),
+    ((4, 4), (None, None)),
+    ((2, 4), (None, None)),
+    ((4,), (7,)),
+    ((4, 4), (None, 5)),
+    ((4, 4), (1, 9)),
+    ((2, 4), (None, 3)),
+    ((4, 2), (None, 6)),
+    ((4, 4, 4), (None, 6, 6)),
+]
+"""Block sizes and windows of the KV groups."""
 VOCAB_SIZE = 40
 MAX_MODEL_LEN = 48
 MAX_STEPS = 1500
@@ -29,11 +44,12 @@ class PoolModel:
     """
 
     block_sizes: tuple[int, ...]
+    windows: tuple[int | None, ...]
     tables: dict[str, list[list[int]]] = field(default_factory=dict)
     content: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
     def blocks(self) -> set[int]:
-        return {block for tables in self.tables.values() for table in tables for block in table}
+        return {block for tables in self.tables.values() for table in tables for block in table if block}
 
     def forget(self, request_id: str) -> None:
         self.tables.pop(request_id, None)
@@ -50,11 +66,11 @@ class PoolModel:
                 assert request_id not in self.tables
                 start, token_ids = request.num_computed_tokens, request.token_ids
                 self._check_hits(request.block_ids, start, token_ids)
-                new = [table[start // size :] for size, table in zip(self.block_sizes, request.block_ids, strict=True)]
-                self._check_new(new)
+                self._check_new([table[start // size :] for size, table in zip(self.block_sizes, request.block_ids, strict=True)])
                 self.tables[request_id] = request.block_ids
             else:
                 start, token_ids = continued[request_id].num_computed_tokens, device.token_ids(request_id)
+                self._give_back(request_id, start)
                 self._check_new(continued[request_id].new_block_ids)
                 for table, new_blocks in zip(self.tables[request_id], continued[request_id].new_block_ids, strict=True):
                     table.extend(new_blocks)
@@ -62,18 +78,29 @@ class PoolModel:
 
     def _check_new(self, new_block_ids: list[list[int]]) -> None:
         new = [block for table in new_block_ids for block in table]
+        assert 0 not in new
         assert len(set(new)) == len(new)
         assert self.blocks().isdisjoint(new), "a held block is given away"
 
     def _check_hits(self, tables: list[list[int]], num_cached: int, token_ids: list[int]) -> None:
         assert num_cached < len(token_ids), "the last token is always computed"
-        for group, (size, table) in enumerate(zip(self.block_sizes, tables, strict=True)):
+        for group, (size, first, table) in enumerate(zip(self.block_sizes, self._first_blocks(num_cached), tables, strict=True)):
             assert num_cached % size == 0
-            for index in range(num_cached // size):
+            assert not any(table[:first]), "a block is taken that nobody reads"
+            for index in range(first, num_cached // size):
                 assert self.content[table[index]] == (group, tuple(token_ids[: (index + 1) * size])), "a hit has other tokens"
 
+    def _first_blocks(self, position: int) -> list[int]:
+        """Of each group, the first block that the token at a position reads."""
+        firsts = (0 if window is None else max(0, position - window + 1) for window in self.windows)
+        return [first // size for first, size in zip(firsts, self.block_sizes, strict=True)]
+
+    def _give_back(self, request_id: str, position: int) -> None:
+        for first, table in zip(self._first_blocks(position), self.tables[request_id], strict=True):
+            table[:first] = [0] * first
+
     def _write(self, request_id: str, start: int, token_ids: list[int]) -> None:
-        others = [set(table) for name, tables in self.tables.items() if name != request_id for table in tables]
+        others = [{block for block in table if block} for name, tables in self.tables.items() if name != request_id for table in tables]
         for group, (size, table) in enumerate(zip(self.block_sizes, self.tables[request_id], strict=True)):
             for index in range(start // size, -(-len(token_ids) // size)):
                 assert not any(table[index] in other for other in others), "a shared block is written"
@@ -88,6 +115,7 @@ class Expectation:
     output: list[int]
     reason: FinishReason
     leader: str | None
+    prompt_logprobs_are_due: bool = False
     done: bool = False
 
 
@@ -95,7 +123,7 @@ class TrafficMachine(RuleBasedStateMachine):
     """Arrivals, aborts and stops between steps; at the end everything runs out."""
 
     @initialize(
-        block_sizes=st.sampled_from([(4,), (4,), (4, 4), (2, 4)]),
+        groups=st.sampled_from(GROUPS),
         num_blocks=st.integers(9, 16),
         limits=st.tuples(st.integers(1, 6), st.integers(6, 20), st.sampled_from([0, 0, 3, 7])),
         caching=st.booleans(),
@@ -103,16 +131,23 @@ class TrafficMachine(RuleBasedStateMachine):
         policy=st.sampled_from([FirstComeFirstServed, Priority]),
     )
     def start(
-        self, block_sizes: tuple[int, ...], num_blocks: int, limits: tuple[int, int, int], caching: bool, flights: int, policy: Any
+        self,
+        groups: tuple[tuple[int, ...], tuple[int | None, ...]],
+        num_blocks: int,
+        limits: tuple[int, int, int],
+        caching: bool,
+        flights: int,
+        policy: Any,
     ) -> None:
-        self.model = PoolModel(block_sizes)
+        self.model = PoolModel(*groups)
         self.first_come_first_served = policy is FirstComeFirstServed
         self.synchronous = flights == 1
         self.expected: dict[str, Expectation] = {}
         self.failing: set[str] = set()
         self.engine: FakeEngine = fake_engine(
             num_blocks=num_blocks,
-            block_sizes=block_sizes,
+            block_sizes=groups[0],
+            windows=groups[1],
             max_num_seqs=limits[0],
             max_num_batched_tokens=limits[1],
             long_prefill_token_threshold=limits[2],
@@ -142,6 +177,7 @@ class TrafficMachine(RuleBasedStateMachine):
         stop_token_ids=st.sampled_from([[], [], [7], [EOS_TOKEN_ID, 9]]),
         priority=st.integers(-1, 1),
         salt=st.sampled_from([None, None, "A"]),
+        prompt_logprobs=st.sampled_from([None, None, 0]),
     )
     def arrive(
         self,
@@ -154,6 +190,7 @@ class TrafficMachine(RuleBasedStateMachine):
         stop_token_ids: list[int],
         priority: int,
         salt: str | None,
+        prompt_logprobs: int | None,
     ) -> None:
         prompt = ([position % VOCAB_SIZE for position in range(shared)] + own)[: self.longest - 1]
         min_tokens = min_tokens if max_tokens is None else min(min_tokens, max_tokens)
@@ -178,8 +215,9 @@ class TrafficMachine(RuleBasedStateMachine):
                 cache_salt=salt,
                 leader=leader,
                 seed=choice,
+                prompt_logprobs=prompt_logprobs,
             )
-            self.expected[request_id] = Expectation(prompt, output, reason, leader)
+            self.expected[request_id] = Expectation(prompt, output, reason, leader, prompt_logprobs_are_due=prompt_logprobs is not None)
             leader = leader or request_id
 
     def _pick(self, data: st.DataObject) -> str:
@@ -216,10 +254,20 @@ class TrafficMachine(RuleBasedStateMachine):
         for _ in range(count):
             self._step()
 
+    @staticmethod
+    def _check_prompt_logprobs(output: EngineOutput, expectation: Expectation) -> None:
+        """They come once and whole, with the first output unless that is an error's, however often the prompt was read."""
+        if output.prompt_logprobs is not None:
+            assert expectation.prompt_logprobs_are_due
+            expectation.prompt_logprobs_are_due = False
+            assert output.prompt_logprobs == join([fake_logprobs([token], num_top=0) for token in expectation.prompt[1:]])
+        assert not expectation.prompt_logprobs_are_due or output.finish_reason is FinishReason.ERROR
+
     def _step(self) -> None:
         for output in self.engine.step():
             expectation = self.expected[output.request_id]
             assert not expectation.done, "a request has output after its end"
+            self._check_prompt_logprobs(output, expectation)
             if output.finish_reason is not None:
                 self._leave(output.request_id)
                 self._check_end(output.request_id, output.finish_reason)

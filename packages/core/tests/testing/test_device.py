@@ -66,3 +66,28 @@ def test_min_tokens_keeps_ending_tokens_from_being_drawn() -> None:
     added = msgspec.structs.replace(ADDED, params=SamplingParams(temperature=0, min_tokens=1), ending_token_ids=[first])
     plan = msgspec.structs.replace(FIRST, added=[added])
     assert make_device().execute(plan).token_ids["a"] == [first + 1]
+
+
+def windowed_plans(block_ids: list[int]) -> list[StepPlan]:
+    """Two blocks of prompt, one token more a step; then the request comes again with these blocks for its first eight tokens."""
+    added = msgspec.structs.replace(ADDED, token_ids=list(range(9)), num_prompt_tokens=9, block_ids=[[1, 2, 3]])
+    first = StepPlan(step_id=0, removed=[], added=[added], continued=[], num_tokens={"a": 9}, num_output_tokens={"a": 0})
+    again = msgspec.structs.replace(added, num_computed_tokens=8, block_ids=[block_ids])
+    second = StepPlan(step_id=1, removed=["a"], added=[again], continued=[], num_tokens={"a": 1}, num_output_tokens={"a": 0})
+    return [first, second]
+
+
+@pytest.mark.parametrize(("window", "block_ids"), [(None, [1, 2, 3]), (5, [1, 2, 3]), (5, [0, 2, 3]), (1, [0, 0, 3]), (6, [1, 2, 3])])
+def test_blocks_before_a_window_may_be_null(window: int | None, block_ids: list[int]) -> None:
+    device = FakeDevice((4,), num_blocks=3, windows=(window,))
+    for plan in windowed_plans(block_ids):
+        assert device.execute(plan).token_ids["a"] == continuation(range(9), 1)
+
+
+@pytest.mark.parametrize(("window", "block_ids"), [(None, [0, 2, 3]), (6, [0, 2, 3]), (5, [0, 0, 3]), (1, [0, 0, 0]), (6, [2, 1, 3])])
+def test_reading_or_writing_the_null_block_is_a_fault(window: int | None, block_ids: list[int]) -> None:
+    device = FakeDevice((4,), num_blocks=3, windows=(window,))
+    first, second = windowed_plans(block_ids)
+    device.execute(first)
+    with pytest.raises(AssertionError):
+        device.execute(second)

@@ -1,19 +1,22 @@
 """Llama 2, 3 and 3.x, Mistral, SmolLM and what else has their shape (Touvron et al. 2023)."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from octavo.errors import CheckpointError
 from octavo.model.config import ModelConfig
 from octavo_kernels.attention import AttentionSpec
-from octavo_models.layers import GatedMLP, Linear, RMSNorm, VocabularyEmbedding, VocabularyHead, rotary_table, rotate
+from octavo_models.layers import FeedForward, GatedMLP, Linear, RMSNorm, VocabularyEmbedding, VocabularyHead, rotary_table, rotate
 from octavo_models.layers.parallel import SINGLE, ParallelGroup, Part
 from octavo_models.loading.fill import fill_parameters
 from octavo_models.loading.mapping import NameTable, Target
 from octavo_models.model import AttentionInputs, Carry, CarrySpec, PiecewiseLayer, PiecewiseModel
 
+HEAD = "lm_head.weight"
 NAMES = NameTable(
     modules={
         "model.embed_tokens": Target("embedding"),
@@ -32,11 +35,23 @@ NAMES = NameTable(
     ignored=(".rotary_emb.inv_freq",),
 )
 
+_log = logging.getLogger(__name__)
+
 
 class LlamaLayer(PiecewiseLayer):
-    """Norm, attention, norm, gated MLP, each pair added to the residual."""
+    """Norm, attention, norm, gated MLP, each pair added to the residual.
 
-    def __init__(self, config: ModelConfig, dtype: torch.dtype, group: ParallelGroup = SINGLE) -> None:
+    Args:
+        config: the model's shape; biases, norms of queries and keys and windows are as it says.
+        dtype: of the weights.
+        group: ranks.
+        index: number of the layer.
+        mlp: stands in place of the gated MLP.
+    """
+
+    def __init__(
+        self, config: ModelConfig, dtype: torch.dtype, group: ParallelGroup = SINGLE, *, index: int = 0, mlp: FeedForward | None = None
+    ) -> None:
         super().__init__()
         hidden, head = config.hidden_size, config.head_size
         heads, kv_heads = Part(config.num_heads * head, head), Part(config.num_kv_heads * head, head)
@@ -45,19 +60,22 @@ class LlamaLayer(PiecewiseLayer):
             num_kv_heads=kv_heads.local_size(group) // head,
             head_size=head,
             scale=head**-0.5,
-            sliding_window=config.sliding_window,
+            sliding_window=config.window(index),
         )
-        bias = config.attention_bias
         self.input_norm = RMSNorm(hidden, config.rms_norm_eps, dtype=dtype)
-        self.qkv = Linear(hidden, [heads, kv_heads, kv_heads], split="column", bias=bias, dtype=dtype, group=group)
-        self.output = Linear(heads.size, [hidden], split="row", bias=bias, dtype=dtype, group=group)
+        self.qkv = Linear(hidden, [heads, kv_heads, kv_heads], split="column", bias=config.attention_bias, dtype=dtype, group=group)
+        self.query_norm = RMSNorm(head, config.rms_norm_eps, dtype=dtype) if config.qk_norm else None
+        self.key_norm = RMSNorm(head, config.rms_norm_eps, dtype=dtype) if config.qk_norm else None
+        self.output = Linear(heads.size, [hidden], split="row", bias=config.output_bias, dtype=dtype, group=group)
         self.mlp_norm = RMSNorm(hidden, config.rms_norm_eps, dtype=dtype)
-        self.mlp = GatedMLP(hidden, config.intermediate_size, bias=config.mlp_bias, dtype=dtype, group=group)
+        self.mlp = mlp or GatedMLP(hidden, config.intermediate_size, bias=config.mlp_bias, dtype=dtype, group=group)
 
     def before(self, positions: Tensor, rotary: Tensor, carry: Carry) -> tuple[AttentionInputs, Carry]:
         (residual,) = carry
         projected = self.qkv.separate(self.input_norm(residual))
         query, key, value = (heads.view(len(heads), -1, self.attention.head_size) for heads in projected)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
         query, key = rotate(query, key, positions, rotary)
         return AttentionInputs(query, key, value), carry
 
@@ -68,16 +86,22 @@ class LlamaLayer(PiecewiseLayer):
 
 
 class LlamaModel(PiecewiseModel):
-    """The decoder; serves architectures "llama" and "mistral"."""
+    """The decoder; serves architectures "llama" and "mistral", and those that differ from them by names or by layers."""
+
+    names = NAMES
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype) -> None:
         super().__init__(config, dtype)
         self.carry = (CarrySpec(name="residual", width=config.hidden_size),)
         self.embedding = VocabularyEmbedding(config.vocab_size, config.hidden_size, dtype=dtype)
-        layers = nn.ModuleList(LlamaLayer(config, dtype) for _ in range(config.num_layers))
+        layers = nn.ModuleList(self.make_layer(index) for index in range(config.num_layers))
         self.layers = cast("Sequence[PiecewiseLayer]", layers)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps, dtype=dtype)
         self.head = VocabularyHead(self.embedding, tied=config.tie_embeddings, dtype=dtype)
+
+    def make_layer(self, index: int) -> PiecewiseLayer:
+        """The layer of a number, with empty weights."""
+        return LlamaLayer(self.config, self.dtype, index=index)
 
     def embed(self, token_ids: Tensor) -> Carry:
         return (self.embedding(token_ids),)
@@ -95,5 +119,32 @@ class LlamaModel(PiecewiseModel):
         return logits
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        ignored = frozenset({"lm_head.weight"}) if self.config.tie_embeddings else frozenset[str]()
-        fill_parameters(self, weights, NAMES, num_layers=self.config.num_layers, ignored=ignored)
+        if not self.config.tie_embeddings:
+            self._fill(weights)
+            return
+        heads: list[Tensor] = []
+        self._fill(_without(HEAD, weights, heads), ignored=frozenset({HEAD}))
+        if heads and self.head.untie(heads[0]):
+            _log.warning("the checkpoint says that its head is the embedding, but holds another one: %s is used", HEAD)
+
+    def _fill(self, weights: Iterable[tuple[str, Tensor]], *, ignored: frozenset[str] = frozenset()) -> None:
+        experts = self.config.experts
+        fill_parameters(
+            self,
+            weights,
+            self.names,
+            num_layers=self.config.num_layers,
+            num_experts=experts.num_experts if experts else 0,
+            ignored=ignored,
+        )
+
+
+def _without(name: str, weights: Iterable[tuple[str, Tensor]], found: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """All weights but the one of a name, which goes to a list."""
+    for other, tensor in weights:
+        if other != name:
+            yield other, tensor
+        elif found:
+            raise CheckpointError(f"the checkpoint holds tensor {name!r} twice")
+        else:
+            found.append(tensor)

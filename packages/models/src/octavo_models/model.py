@@ -40,13 +40,19 @@ class CarrySpec:
 
 
 class PiecewiseLayer(nn.Module, ABC):
-    """One decoder layer with one border."""
+    """One decoder layer with one border.
+
+    Attributes:
+        attention: what its border does.
+        rotary_index: which of the model's rotary tables its pieces are given.
+    """
 
     attention: AttentionSpec
+    rotary_index: int = 0
 
     @abstractmethod
     def before(self, positions: Tensor, rotary: Tensor, carry: Carry) -> tuple[AttentionInputs, Carry]:
-        """Up to attention. positions: int64 [N]; rotary: the model's table [max_position, D'] of cosines and sines, float32."""
+        """Up to attention. positions: int64 [N]; rotary: its table [max_position, D'] of cosines and sines, float32."""
 
     @abstractmethod
     def after(self, attended: Tensor, carry: Carry) -> Carry:
@@ -76,6 +82,10 @@ class PiecewiseModel(nn.Module, ABC):
     @abstractmethod
     def rotary_table(self, max_len: int) -> Tensor:
         """Cosines and sines for positions below `max_len`, float32 [max_len, D']; made once."""
+
+    def rotary_tables(self, max_len: int) -> tuple[Tensor, ...]:
+        """The tables that layers choose from by `rotary_index`; where all turn alike, the one of `rotary_table`."""
+        return (self.rotary_table(max_len),)
 
     @abstractmethod
     def final(self, carry: Carry) -> Tensor:

@@ -28,3 +28,11 @@ def test_a_row_of_zeros_stays_zero() -> None:
     norm = RMSNorm(8, 1e-5, dtype=torch.float32)
     norm.weight.data.fill_(1.0)
     assert not norm(torch.zeros(1, 8)).any()
+
+
+def test_weights_may_be_told_from_an_offset() -> None:
+    plain, told_from_one = RMSNorm(8, 1e-5, dtype=torch.float32), RMSNorm(8, 1e-5, dtype=torch.float32, offset=1.0)
+    told_from_one.weight.data.normal_()
+    plain.weight.data = told_from_one.weight + 1
+    x = torch.randn(3, 8)
+    assert torch.equal(told_from_one(x), plain(x))

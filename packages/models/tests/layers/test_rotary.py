@@ -85,3 +85,34 @@ def test_frequency_factors_divide_each_frequency() -> None:
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(ConfigurationError, match="unknown kind of rotary embedding 'spiral'"):
         rotary_table(RopeConfig(theta=10_000.0, dim=8, kind="spiral"), 4)
+
+
+def test_the_base_of_dynamic_scaling_follows_the_longest_sequence() -> None:
+    plain = inverse_frequencies(RopeConfig(theta=10_000.0, dim=8))
+    dynamic = RopeConfig(theta=10_000.0, dim=8, kind="dynamic", factor=2.0, original_max_position=64)
+    torch.testing.assert_close(inverse_frequencies(dynamic, 64), plain)
+    stretched = RopeConfig(theta=10_000.0 * (2 * 96 / 64 - 1) ** (8 / 6), dim=8)
+    torch.testing.assert_close(inverse_frequencies(dynamic, 96), inverse_frequencies(stretched))
+    torch.testing.assert_close(rotary_table(dynamic, 96), rotary_table(stretched, 96))
+
+
+def test_yarn_keeps_fast_and_stretches_slow_frequencies_and_raises_attention() -> None:
+    yarn = RopeConfig(theta=10_000.0, dim=64, kind="yarn", factor=4.0, original_max_position=2048, attention_factor=1.25)
+    plain = inverse_frequencies(RopeConfig(theta=10_000.0, dim=64)).tolist()
+    scaled = inverse_frequencies(yarn).tolist()
+    assert scaled[0] == pytest.approx(plain[0])
+    assert scaled[-1] == pytest.approx(plain[-1] / 4)
+    for index, (before, after) in enumerate(zip(plain, scaled, strict=True)):
+        turns = 2048 * before / (2 * math.pi)
+        ramp = 64 * math.log(2048 / (turns * 2 * math.pi)) / (2 * math.log(10_000.0))
+        assert ramp == pytest.approx(index, abs=1e-4)
+        assert before / 4 * (1 - 1e-6) <= after <= before * (1 + 1e-6)
+    assert rotary_table(yarn, 2)[0, 0].item() == 1.25
+
+
+def test_longrope_has_one_set_of_divisors_up_to_the_original_length_and_one_beyond() -> None:
+    short, long = (1.0, 1.5), (2.0, 8.0)
+    rope = RopeConfig(theta=100.0, dim=4, kind="longrope", original_max_position=16, short_factors=short, long_factors=long)
+    plain = inverse_frequencies(RopeConfig(theta=100.0, dim=4))
+    torch.testing.assert_close(inverse_frequencies(rope, 16), plain / torch.tensor(short))
+    torch.testing.assert_close(inverse_frequencies(rope, 17), plain / torch.tensor(long))

@@ -86,11 +86,22 @@ def test_buffers_of_old_checkpoints_are_ignored() -> None:
 def test_a_tied_head_is_the_embedding_whether_or_not_the_checkpoint_has_one(has_head: bool) -> None:
     weights = tiny_weights()
     if has_head:
-        weights["lm_head.weight"] = torch.zeros(512, 64)
+        weights["lm_head.weight"] = weights["model.embed_tokens.weight"].clone()
     model = tiny_model()
     model.load_weights(weights.items())
     assert model.head.weight is model.embedding.weight
     assert model.head.weight.any()
+
+
+def test_a_head_that_should_be_tied_but_holds_something_else_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    weights = tiny_weights() | {"lm_head.weight": torch.randn(512, 64)}
+    model = tiny_model(torch.bfloat16)
+    model.load_weights(weights.items())
+    assert torch.equal(model.head.weight, weights["lm_head.weight"].bfloat16())
+    assert torch.equal(model.embedding.weight, weights["model.embed_tokens.weight"].bfloat16())
+    assert "lm_head.weight is used" in caplog.text
+    with pytest.raises(CheckpointError, match=r"the head has shape \(3, 64\)"):
+        tiny_model().load_weights((weights | {"lm_head.weight": torch.randn(3, 64)}).items())
 
 
 def test_an_untied_head_is_its_own_and_must_be_there() -> None:

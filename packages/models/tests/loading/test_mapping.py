@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo_models.layers import ParallelGroup, Part, WeightLayout
-from octavo_models.loading.mapping import NameTable, Target, place
+from octavo_models.loading.mapping import NameTable, Target, place, place_parts
 
 
 def shard(layout: WeightLayout, tensors: list[torch.Tensor], group: ParallelGroup) -> torch.Tensor:
@@ -66,6 +66,36 @@ def test_fewer_kv_heads_than_ranks_are_replicated_beside_their_query_heads() -> 
         assert torch.equal(own_key, key[kv_head * head : (kv_head + 1) * head])
 
 
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_a_tensor_that_is_fused_in_the_checkpoint_goes_where_its_parts_would(size: int) -> None:
+    head, query_heads, kv_heads = 4, 8, 2
+    layout = WeightLayout(parts=(Part(query_heads * head, head), *[Part(kv_heads * head, head)] * 2), columns=3, axis=0)
+    tensors = tensors_of(layout)
+    fused = torch.cat(tensors)
+    for rank in range(size):
+        group = ParallelGroup(rank, size)
+        parameter = torch.full(layout.local_shape(group), float("nan"))
+        for placement in place_parts("weight", layout, Target("qkv", num_parts=3), group):
+            assert placement.shape == tuple(fused.shape)
+            parameter[placement.rows] = fused[placement.source]
+        assert torch.equal(parameter, shard(layout, tensors, group))
+
+
+@pytest.mark.parametrize(("axis", "parts"), [(0, (Part(6), Part(6))), (1, (Part(5),))])
+def test_shards_of_every_stacked_parameter_join_to_the_whole(axis: int, parts: tuple[Part, ...]) -> None:
+    layout = WeightLayout(parts=parts, columns=4, axis=axis, stack=3)
+    plain = WeightLayout(parts=parts, columns=4, axis=axis)
+    experts = [tensors_of(plain) for _ in range(3)]
+    for rank in range(2):
+        group = ParallelGroup(rank, 2)
+        parameter = torch.full(layout.local_shape(group), float("nan"))
+        for member, tensors in enumerate(experts):
+            for part, tensor in enumerate(tensors):
+                (placement,) = place_parts("weight", layout, Target("experts", part, member=member), group)
+                parameter[placement.member][placement.rows] = tensor[placement.source]
+        assert torch.equal(parameter, torch.stack([shard(plain, tensors, group) for tensors in experts]))
+
+
 def test_names_are_filled_in_for_each_layer() -> None:
     table = NameTable(modules={"model.norm": Target("norm"), "h.{}.k": Target("layers.{}.qkv", 1)})
     assert table.expand(2) == {
@@ -73,6 +103,22 @@ def test_names_are_filled_in_for_each_layer() -> None:
         "h.0.k": Target("layers.0.qkv", 1),
         "h.1.k": Target("layers.1.qkv", 1),
     }
+
+
+def test_names_of_experts_are_filled_in_for_each_layer_and_expert() -> None:
+    table = NameTable(modules={"h.{}.experts.{expert}.up": Target("layers.{}.up", in_some_layers=True)})
+    assert table.expand(2, 2) == {
+        f"h.{layer}.experts.{expert}.up": Target(f"layers.{layer}.up", member=expert, in_some_layers=True)
+        for layer in range(2)
+        for expert in range(2)
+    }
+
+
+def test_a_changed_table_has_other_names_and_keeps_the_rest() -> None:
+    table = NameTable(modules={"norm": Target("norm"), "up": Target("gate_up", 1)}, ignored=(".bias",))
+    assert table.changed({"gate_up": Target("gate_up", num_parts=2)}, without=("up",)) == NameTable(
+        modules={"norm": Target("norm"), "gate_up": Target("gate_up", num_parts=2)}, ignored=(".bias",)
+    )
 
 
 def test_a_rank_outside_its_group_is_a_bug() -> None:

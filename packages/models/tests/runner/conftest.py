@@ -114,6 +114,7 @@ class Driven:
     blocks: list[int] = field(default_factory=list)
     num_computed: int = 0
     is_held: bool = False
+    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def output(self) -> list[int]:
@@ -131,10 +132,18 @@ class Driver:
         self._step_id = 0
 
     def add(
-        self, name: str, prompt: Sequence[int], params: SamplingParams | None = None, *, output: Sequence[int] = (), seed: int = 0
+        self,
+        name: str,
+        prompt: Sequence[int],
+        params: SamplingParams | None = None,
+        *,
+        output: Sequence[int] = (),
+        seed: int = 0,
+        **more: Any,
     ) -> None:
+        """Take in a request; `more` are further fields of `AddedRequest`."""
         params = SamplingParams(temperature=0) if params is None else params
-        self.requests[name] = Driven(params=params, seed=seed, tokens=[*prompt, *output], num_prompt_tokens=len(prompt))
+        self.requests[name] = Driven(params=params, seed=seed, tokens=[*prompt, *output], num_prompt_tokens=len(prompt), more=more)
 
     def remove(self, name: str) -> None:
         request = self.requests.pop(name)
@@ -163,7 +172,7 @@ class Driver:
         self._step_id, self._removed = self._step_id + 1, []
         result = self.runner.execute(plan)
         assert result.step_id == plan.step_id
-        assert set(result.token_ids) | set(result.errors) == set(outputs)
+        assert set(result.token_ids) == set(outputs) - set(result.errors)
         for name, tokens in result.token_ids.items():
             self.requests[name].tokens += tokens
         return result
@@ -191,6 +200,7 @@ class Driver:
             params=request.params,
             ending_token_ids=[2],
             seed=request.seed,
+            **request.more,
         )
 
 

@@ -130,24 +130,23 @@ def make_forward(config: ModelConfig) -> tuple[Forward, OddModel, AddingAttentio
     buffers = BorderBuffers(
         max_tokens=10, carry=model.carry, attention=attention, dtype=torch.float32, cache_dtype=torch.float32, device=CPU
     )
-    caches = [[torch.zeros(1, 1), torch.zeros(1, 1)]]
-    return Forward(model=model, backend=backend, buffers=buffers, rotary=model.rotary_table(10), caches=caches), model, backend
+    caches = [(0, torch.zeros(1, 1)), (0, torch.zeros(1, 1))]
+    return Forward(model=model, backend=backend, buffers=buffers, rotary=model.rotary_tables(10), caches=caches), model, backend
 
 
 def test_pieces_and_borders_compose(config: EngineConfig) -> None:
     forward, _, _ = make_forward(config.model)
-    logits = forward.run(inputs([3, 1, 4], None))
-    assert logits is not None
+    logits = forward.logits(forward.run(inputs([3, 1, 4], None)), None)
     assert logits.tolist() == [expected(token, position) for position, token in enumerate([3, 1, 4])]
 
 
-def test_only_rows_that_sample_reach_the_logits(config: EngineConfig) -> None:
+def test_only_chosen_rows_reach_the_logits(config: EngineConfig) -> None:
     forward, model, _ = make_forward(config.model)
-    logits = forward.run(inputs([3, 1, 4, 1, 5], [1, 4]))
-    assert logits is not None
-    assert logits.tolist() == [expected(1, 1), expected(5, 4)]
-    assert forward.run(inputs([3, 1], [])) is None
-    assert model.rows_to_logits == [2]
+    border = forward.run(inputs([3, 1, 4, 1, 5], [1, 4]))
+    for rows in ([1, 4], [4], [0, 1]):
+        logits = forward.logits(border, torch.tensor(rows))
+        assert logits.tolist() == [expected([3, 1, 4, 1, 5][row], row) for row in rows]
+    assert model.rows_to_logits == [2, 1, 2]
 
 
 def test_what_crosses_a_border_lies_at_the_same_place_in_every_step(config: EngineConfig) -> None:

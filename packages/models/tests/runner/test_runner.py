@@ -13,10 +13,11 @@ from octavo.errors import ConfigurationError, PluginError
 from octavo.plugins.registries import Registries
 from octavo.sampling_params import SamplingParams
 from octavo.scheduler.plan import StepPlan
-from octavo_models.llama import LlamaModel
+from octavo_models.llama import LlamaLayer, LlamaModel
 from octavo_models.loading.loader import load_model
+from octavo_models.model import PiecewiseLayer
 from octavo_models.runner.runner import TorchModelRunner
-from octavo_models.runner.step import BAD_LOGITS
+from octavo_models.runner.sample import BAD_LOGITS
 from octavo_models.sampling import Sampler, SamplingBatch
 from octavo_models.sampling.likeliest import likeliest
 
@@ -185,7 +186,7 @@ def test_the_cache_may_have_a_type_of_its_own(make_driver: MakeDriver, config: E
     exact, rough = make_driver(), make_driver(cache=replace(config.cache, dtype="bfloat16"))
     for driver in (exact, rough):
         driver.add("a", prompt(20))
-    assert rough.runner._step.pool.caches[0][0].dtype == torch.bfloat16
+    assert rough.runner._step.sampler.pool.caches[0][0].dtype == torch.bfloat16
     assert rough.generate(1) == exact.generate(1)
 
 
@@ -225,6 +226,21 @@ def test_a_plugin_that_registers_something_else_is_named(config: EngineConfig, r
     runner = TorchModelRunner(replace(config, model=replace(config.model, architecture="odd")), registries)
     with pytest.raises(PluginError, match="stranger"):
         runner.load()
+
+
+class FarSightedModel(LlamaModel):
+    """Sees more than its configuration says."""
+
+    def make_layer(self, index: int) -> PiecewiseLayer:
+        return LlamaLayer(replace(self.config, sliding_window=None), self.dtype, index=index)
+
+
+def test_a_model_that_looks_beyond_its_window_is_refused(config: EngineConfig, registries: Registries) -> None:
+    registries.models.owned_by("stranger").register("far", FarSightedModel)
+    runner = TorchModelRunner(replace(config, model=replace(config.model, architecture="far", sliding_window=8)), registries)
+    runner.load()
+    with pytest.raises(PluginError, match=r"layer 0 .* sees every token, .* window of 8"):
+        runner.allocate_pool()
 
 
 def test_a_plan_that_runs_tokens_nobody_has_is_a_bug(make_driver: MakeDriver) -> None:

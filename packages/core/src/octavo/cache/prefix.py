@@ -27,6 +27,8 @@ from hashlib import sha256
 
 VERSION = b"\x01"
 SECRET_BYTES = 32
+HASH_BYTES = 32
+"""Length of a root and of every hash."""
 
 Extra = tuple[str, bytes]
 """Name and value of something that a block's identity includes beside its tokens."""

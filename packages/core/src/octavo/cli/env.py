@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from octavo.config.engine import Decision
+    from octavo.config.engine import Decision, EngineConfig
     from octavo.config.machine import Machine
     from octavo.plugins.manager import LoadedPlugins
     from octavo.plugins.registries import Registries
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 _OTHER_PACKAGES = ("torch", "tokenizers", "numpy")
 
 
-def env_command(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False) -> None:
-    """Show versions, the machine, plugins and what would be chosen here."""
-    report = collect_report()
+def env_command(
+    model: Annotated[
+        str | None, typer.Option(help="whose choices to show, as for `octavo generate`; default: the model that a source offers")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+) -> None:
+    """Show versions, the machine, plugins and what would be chosen here for a model. Its weights are not read."""
+    report = collect_report(model)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     elif sys.stdout.isatty():
@@ -27,9 +32,12 @@ def env_command(as_json: Annotated[bool, typer.Option("--json", help="print JSON
         typer.echo("\n".join(f"{title}:\n" + "\n".join(f"  {key}: {value}" for key, value in rows) for title, rows in _sections(report)))
 
 
-def collect_report() -> dict[str, Any]:
-    """Everything that the command shows, ready for JSON. Imports torch where a runner does."""
-    from octavo.config.defaults import machine_decisions
+def collect_report(model: str | None = None) -> dict[str, Any]:
+    """Everything that the command shows, ready for JSON. Imports torch where a runner does.
+
+    Args:
+        model: whose decisions to show; None: those of the default model, or of the machine alone where there is none.
+    """
     from octavo.config.machine import read_machine
     from octavo.env import environment_values, read_environment
     from octavo.plugins.manager import load_plugins
@@ -37,15 +45,17 @@ def collect_report() -> dict[str, Any]:
     environment = read_environment()
     loaded = load_plugins(allow=environment.plugins_allow, block=environment.plugins_block, tolerate=True)
     machine = read_machine(environment=environment)
-    runner_decisions, notes = _describe_runner(loaded.registries)
+    name, decisions, notes = _describe_model(model, machine, loaded.registries, offline=environment.hub_offline)
+    runner_decisions, runner_notes = _describe_runner(loaded.registries)
     return {
         "packages": _packages(),
         "python": sys.version.split()[0],
         "machine": _machine(machine),
         "environment": environment_values(),
         "plugins": _plugins(loaded),
-        "decisions": [asdict(decision) for decision in (*machine_decisions(machine), *runner_decisions)],
-        "notes": notes,
+        "model": name,
+        "decisions": [asdict(decision) for decision in (*decisions, *runner_decisions)],
+        "notes": [*notes, *runner_notes],
     }
 
 
@@ -63,6 +73,57 @@ def _machine(machine: "Machine") -> dict[str, Any]:
 
 def _plugins(loaded: "LoadedPlugins") -> list[dict[str, str | None]]:
     return [{"name": plugin.name, "version": plugin.version, "error": plugin.error} for plugin in loaded.plugins]
+
+
+def _describe_model(
+    name: str | None, machine: "Machine", registries: "Registries", *, offline: bool
+) -> tuple[str | None, tuple["Decision", ...], list[str]]:
+    """The model, what every option left at "auto" becomes for it here, and what keeps us from saying so."""
+    from octavo.config.defaults import machine_decisions
+    from octavo.config.options import EngineOptions
+    from octavo.errors import OctavoError
+    from octavo.model.source import default_model_name
+    from octavo.plan.unloaded import resolve_unloaded
+
+    try:
+        if name is None:
+            if not any(registries.model_sources.get(source).is_default for source in registries.model_sources):
+                return None, machine_decisions(machine), []
+            name = default_model_name(registries.model_sources)
+        config = resolve_unloaded(EngineOptions(model=name), machine, registries, offline=offline)
+    except OctavoError as error:
+        return name, machine_decisions(machine), [str(error)]
+    return name, (*config.decisions, *_describe_files(config), *_describe_pool(config, machine)), []
+
+
+def _describe_files(config: "EngineConfig") -> "list[Decision]":
+    from octavo.config.engine import Decision
+
+    files = config.load.files
+    defaults = "the model's" if files.generation_config is not None else "none"
+    where = "generation_config.json is there" if files.generation_config is not None else "the model brings no generation_config.json"
+    return [
+        Decision(name="load_format", value=files.format, reason="what the model's files are"),
+        Decision(name="generation_config", value=defaults, reason=where),
+    ]
+
+
+def _describe_pool(config: "EngineConfig", machine: "Machine") -> "list[Decision]":
+    """The size that the KV pool would get; a GPU is measured when the model is loaded."""
+    from octavo.config.engine import Decision
+    from octavo.config.units import format_bytes
+    from octavo.errors import ConfigurationError
+    from octavo.plan.memory_plan import DeviceMemory, plan_memory
+
+    if machine.has_cuda:
+        return [Decision(name="kv_cache_memory_bytes", value="measured", reason="what weights and activations leave of the GPU")]
+    device = DeviceMemory(total=machine.total_memory, available=machine.available_memory, on_cpu=True)
+    try:
+        size = format_bytes(plan_memory(config, device, tokens=()).kv_cache_bytes)
+    except ConfigurationError as error:
+        return [Decision(name="kv_cache_memory_bytes", value="too little", reason=str(error))]
+    reason = f"of {format_bytes(machine.available_memory)} available; half of what weights leave, or less where all requests fit into less"
+    return [Decision(name="kv_cache_memory_bytes", value=size, reason=reason)]
 
 
 def _describe_runner(registries: "Registries") -> tuple[tuple["Decision", ...], list[str]]:
@@ -91,11 +152,12 @@ def _sections(report: dict[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]
     for name in ("total_memory", "available_memory"):
         machine[name] = format_bytes(machine[name])
     machine["cpu_flags"] = " ".join(machine["cpu_flags"]) or "none of those used"
-    sections = [
+    sections: list[tuple[str, list[tuple[str, str]]]] = [
         ("packages", [*report["packages"].items(), ("Python", report["python"])]),
         ("machine", [(name.replace("_", " "), str(value)) for name, value in machine.items()]),
         ("environment", variables),
         ("plugins", plugins),
+        ("model", [("name", report["model"])] if report["model"] else []),
         ("decisions", [(decision["name"], f"{decision['value']} ({decision['reason']})") for decision in report["decisions"]]),
         ("notes", [(str(number), note) for number, note in enumerate(report["notes"], start=1)]),
     ]

@@ -9,7 +9,8 @@ import typer
 
 from octavo.cli.load import load_llm
 from octavo.cli.options import EngineFlags, with_engine_flags
-from octavo.cli.prompts import check_sampling, collect_prompts
+from octavo.cli.prompts import collect_prompts
+from octavo.cli.sampling import Stop, Temperature, TopK, TopP, check_sampling, settle_sampling
 from octavo.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def generate_command(
     raw: Annotated[bool, typer.Option("--raw", help="continue the text as it is, without the chat template")] = False,
     system: Annotated[str | None, typer.Option(help="system message before each prompt", metavar="TEXT")] = None,
     max_tokens: Annotated[int, typer.Option(help="most tokens of an answer")] = 256,
-    temperature: Annotated[float | None, typer.Option(help="0 is greedy; default: the model's generation config, else 0")] = None,
-    top_p: Annotated[float | None, typer.Option(help="draw from the likeliest tokens of this share of the probability")] = None,
-    top_k: Annotated[int | None, typer.Option(help="draw from this many of the likeliest tokens; 0: from all")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="text that ends an answer before it; may be repeated", metavar="TEXT")] = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
+    stop: Stop = None,
     as_json: Annotated[bool, typer.Option("--json", help="a JSON object a line: prompt, text, token_ids, finish_reason, usage")] = False,
 ) -> None:
     """Answer prompts, each as one message of a user.
@@ -44,7 +45,7 @@ def generate_command(
         raise ConfigurationError("raw text has no place for a system message: leave out --system or --raw")
     sampling = check_sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k, stop=stop, seed=engine.options.seed)
     with load_llm(engine) as llm:
-        params = _sampling_params(llm, sampling)
+        params = settle_sampling(llm, sampling)
         wrapped = _wrap(texts, llm, raw=raw, system=system)
         if len(texts) == 1 and not as_json and sys.stdout.isatty():
             _stream(llm, wrapped[0], params)
@@ -52,13 +53,6 @@ def generate_command(
         outputs = llm.generate(wrapped, params, use_tqdm=len(texts) > 1 and sys.stderr.isatty())
     for text, output in zip(texts, outputs, strict=True):
         typer.echo(json.dumps(_as_json(text, output), ensure_ascii=False) if as_json else output.outputs[0].text)
-
-
-def _sampling_params(llm: "LLM", sampling: dict[str, Any]) -> "SamplingParams":
-    """What was typed, below it the model's defaults, and greedy where neither says a temperature."""
-    if llm.engine.generation_defaults.temperature is None:
-        sampling = {"temperature": 0.0} | sampling
-    return llm.default_sampling_params(**sampling)
 
 
 def _wrap(texts: list[str], llm: "LLM", *, raw: bool, system: str | None) -> "list[Prompt]":

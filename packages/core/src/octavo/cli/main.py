@@ -14,6 +14,7 @@ import typer
 
 from octavo.cli.group import PluginCommands
 from octavo.cli.state import CommandLineState, debug_option
+from octavo.cli.streams import open_missing_streams
 from octavo.errors import ConfigurationError, InvalidRequestError, ModelNotFoundError, OctavoError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -21,6 +22,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 def main() -> None:
     """Entry point of the program."""
+    open_missing_streams()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -43,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
         if state.debug:
             traceback.print_exception(error)
         print(f"octavo: error: {_one_line(error)}", file=sys.stderr)
+        _drop_what_cannot_be_written()
         return _exit_code(error)
     return result if isinstance(result, int) else 0
 
@@ -50,8 +53,10 @@ def run(arguments: Sequence[str]) -> int:
 def build_application() -> typer.Typer:
     """The command line; commands of plugins are found when they are called or listed."""
     from octavo.cli.bench import bench
+    from octavo.cli.chat import chat_command
     from octavo.cli.env import env_command
     from octavo.cli.generate import generate_command
+    from octavo.cli.plan import plan_command
     from octavo.cli.plugins import plugins_command
 
     application = typer.Typer(
@@ -59,6 +64,8 @@ def build_application() -> typer.Typer:
     )
     application.callback()(_octavo)
     application.command("generate")(generate_command)
+    application.command("chat")(chat_command)
+    application.command("plan")(plan_command)
     application.add_typer(bench, name="bench")
     application.command("plugins")(plugins_command)
     application.command("env")(env_command)
@@ -104,6 +111,14 @@ def _one_line(error: Exception) -> str:
     else:
         message = f"{type(error).__name__}: {error} (--debug shows where)"
     return " ".join(message.split())
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Where standard output is what failed, do not let the interpreter fail again when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _silence_standard_output()
 
 
 def _silence_standard_output() -> None:

@@ -27,6 +27,7 @@ _METAVARS = {
     "max_num_seqs": "COUNT",
     "max_num_batched_tokens": "TOKENS",
     "long_prefill_token_threshold": "TOKENS",
+    "max_logprobs": "COUNT",
     "seed": "NUMBER",
 }
 

@@ -1,8 +1,7 @@
-"""What a command line brings as prompts and sampling parameters, checked before a model is loaded."""
+"""What a command line brings as prompts, checked before a model is loaded."""
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from octavo.errors import ConfigurationError
 
@@ -27,15 +26,6 @@ def collect_prompts(arguments: list[str], file: Path | None, *, raw: bool) -> li
             which = f"prompt {position} of {len(prompts)}" if len(prompts) > 1 else "the prompt"
             raise ConfigurationError(f"{which} is empty: give some text")
     return prompts
-
-
-def check_sampling(**typed: Any) -> dict[str, Any]:
-    """The sampling parameters that were typed, without those that were not. Raises `InvalidRequestError` for what no model could take."""
-    from octavo.sampling_params import SamplingParams
-
-    given = {name: value for name, value in typed.items() if value is not None}
-    SamplingParams(**given)
-    return given
 
 
 def _read_standard_input() -> str:

@@ -1,14 +1,13 @@
 """What `octavo bench throughput` measures."""
 
 import json
-import random
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from octavo.cli.workload import check_lengths, fixed_length
 from octavo.errors import ConfigurationError
-from octavo.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
     from octavo.llm import LLM
@@ -75,12 +74,6 @@ def read_prompts(path: Path) -> list[list[int]]:
     return prompts
 
 
-def random_prompts(num_prompts: int, input_len: int, *, vocab_size: int, seed: int) -> list[list[int]]:
-    """Prompts of ids drawn from the whole vocabulary."""
-    source = random.Random(seed)  # noqa: S311 - a workload, not a secret
-    return [[source.randrange(vocab_size) for _ in range(input_len)] for _ in range(num_prompts)]
-
-
 def measure_throughput(llm: "LLM", prompts: list[list[int]], output_len: int) -> Throughput:
     """Warm up, then generate `output_len` tokens for each prompt against the clock.
 
@@ -89,14 +82,14 @@ def measure_throughput(llm: "LLM", prompts: list[list[int]], output_len: int) ->
     Raises:
         ConfigurationError: a prompt and its output do not fit into the context.
     """
-    _check_lengths(llm, prompts, output_len)
+    check_lengths(llm, longest=max(map(len, prompts)), output_len=output_len)
     vocab_size = llm.engine.info.vocab_size
     warm_up = [[(token_id + 1) % vocab_size for token_id in prompt] for prompt in prompts]
-    llm.generate(_as_prompts(warm_up), _params(min(output_len, _WARM_UP_OUTPUT_LEN)), use_tqdm=False)
+    llm.generate(_as_prompts(warm_up), fixed_length(min(output_len, _WARM_UP_OUTPUT_LEN)), use_tqdm=False)
     dropped = llm.reset_prefix_cache()
     assert dropped, "requests hold blocks after the warm-up"
     start = time.perf_counter()
-    outputs = llm.generate(_as_prompts(prompts), _params(output_len), use_tqdm=False)
+    outputs = llm.generate(_as_prompts(prompts), fixed_length(output_len), use_tqdm=False)
     elapsed = time.perf_counter() - start
     answers = [output.outputs[0].token_ids for output in outputs]
     output_tokens = sum(map(len, answers))
@@ -115,22 +108,8 @@ def measure_throughput(llm: "LLM", prompts: list[list[int]], output_len: int) ->
     )
 
 
-def _check_lengths(llm: "LLM", prompts: list[list[int]], output_len: int) -> None:
-    longest = max(map(len, prompts))
-    limit = llm.engine.info.max_model_len
-    if longest + output_len > limit:
-        raise ConfigurationError(
-            f"a prompt of {longest} tokens and {output_len} of output are over the context of {limit} tokens: "
-            "shorten them or raise --max-model-len"
-        )
-
-
 def _as_prompts(token_ids: list[list[int]]) -> list[dict[str, Any]]:
     return [{"prompt_token_ids": ids} for ids in token_ids]
-
-
-def _params(output_len: int) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=output_len, ignore_eos=True, detokenize=False)
 
 
 def _num_threads(llm: "LLM") -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from octavo.config.cache import CacheConfig
 from octavo.config.load import LoadConfig
 from octavo.config.scheduler import SchedulerConfig
+from octavo.logprobs import MAX_LOGPROBS
 from octavo.model.config import ModelConfig
 
 
@@ -28,6 +29,7 @@ class EngineConfig:
         device: torch's name of the device, such as "cpu" or "cuda:0".
         seed: what the seeds of requests that bring none are derived from; None: drawn anew.
         decisions: every "auto" with its reason.
+        max_logprobs: most alternatives a token that a request may ask for.
     """
 
     model: ModelConfig
@@ -40,3 +42,4 @@ class EngineConfig:
     device: str
     seed: int | None
     decisions: tuple[Decision, ...]
+    max_logprobs: int = MAX_LOGPROBS

@@ -17,7 +17,7 @@ class EngineOptions:
 
     model: str | None = _flag(None, "model name of a source, folder, file or hub id; default: the source that offers itself as default")
     revision: str | None = _flag(None, "branch, tag or commit of a hub repository")
-    load_format: str = _flag("auto", "auto, safetensors or gguf")
+    load_format: str = _flag("auto", "auto, safetensors, gguf or dummy (random weights)")
     dtype: str = _flag("auto", "auto, float32, bfloat16 or float16: weights and activations")
     max_model_len: int | str | None = _flag(None, "longest prompt plus output in tokens; default: the model's own, as far as memory allows")
     generation_config: str = _flag("auto", "auto: defaults of sampling from the model; none: Octavo's own")
@@ -34,4 +34,5 @@ class EngineOptions:
     attention_backend: str = _flag("auto", "auto, cpu, sdpa or a plugin's")
     runner: str = _flag("auto", "auto, torch or a plugin's")
     sampler: str = _flag("auto", "auto, default or a plugin's")
+    max_logprobs: int = _flag(20, "most alternatives a token whose log-probabilities a request may ask for")
     seed: int | None = _flag(None, "seed of requests that bring none; default: drawn anew at each start")

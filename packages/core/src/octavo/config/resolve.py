@@ -13,6 +13,7 @@ from octavo.config.options import EngineOptions
 from octavo.config.scheduler import SchedulerConfig
 from octavo.errors import ConfigurationError
 from octavo.model.config import ModelConfig
+from octavo.model.folder import DUMMY
 from octavo.model.source import ModelFiles
 from octavo.plugins.registries import Registries
 
@@ -65,11 +66,14 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
         device=device,
         seed=None if options.seed is None else check_count("seed", options.seed, minimum=0),
         decisions=tuple(decisions.made),
+        max_logprobs=check_count("max_logprobs", options.max_logprobs, minimum=0),
     )
 
 
 def _load(options: EngineOptions, files: ModelFiles, model: ModelConfig, machine: Machine, decisions: _Decisions) -> LoadConfig:
     _check_load_format(options.load_format, files)
+    if files.dummy:
+        _log.warning("the weights of %s are random: answers mean nothing, shapes, memory and speed do", files.name)
     generation_config = check_choice("generation_config", options.generation_config, (AUTO, "none"))
     return LoadConfig(
         files=files,
@@ -81,8 +85,8 @@ def _load(options: EngineOptions, files: ModelFiles, model: ModelConfig, machine
 
 
 def _check_load_format(load_format: object, files: ModelFiles) -> None:
-    wanted = check_choice("load_format", load_format, (AUTO, "safetensors", "gguf"))
-    if wanted not in {AUTO, files.format}:
+    wanted = check_choice("load_format", load_format, (AUTO, "safetensors", "gguf", DUMMY))
+    if wanted not in {AUTO, DUMMY, files.format}:
         raise ConfigurationError(
             f"load_format {wanted!r} does not match {files.name!r}, whose files are {files.format}: leave it at auto, or name other files"
         )
@@ -96,15 +100,20 @@ def _dtype(option: object, files: ModelFiles, model: ModelConfig, machine: Machi
         if model.stored_dtype not in DTYPES:
             raise ConfigurationError(f"dtype 'auto' cannot follow the stored type {model.stored_dtype!r}: give one of {', '.join(DTYPES)}")
         return decisions.settle("dtype", model.stored_dtype, "as stored")
-    if dtype == "float16" and model.stored_dtype == "bfloat16":
-        _log.warning("dtype float16 holds no more than 65,504 and the model is stored in bfloat16: if answers are broken, use bfloat16")
+    if dtype == "float16" and model.stored_dtype in {"bfloat16", "float32"}:
+        _log.warning(
+            "dtype float16 holds no more than 65,504 and the model is stored in %s: if requests fail, use bfloat16", model.stored_dtype
+        )
+    if dtype == "bfloat16" and model.stored_dtype in {"float16", "float32"}:
+        _log.warning("dtype bfloat16 keeps fewer digits than %s, which the model is stored in", model.stored_dtype)
     return dtype
 
 
 def _max_model_len(option: object, model: ModelConfig, decisions: _Decisions) -> int:
     if option in (None, AUTO):
-        decisions.settle("max_model_len", str(model.max_position), "the model's own; less where the KV pool is smaller")
-        return model.max_position
+        reason = "the model's own" if model.default_length == model.max_position else f"before it is stretched to {model.max_position:,}"
+        decisions.settle("max_model_len", str(model.default_length), f"{reason}; less where the KV pool is smaller")
+        return model.default_length
     length = check_count("max_model_len", option, minimum=1)
     if length > model.max_position:
         raise ConfigurationError(

@@ -18,3 +18,8 @@ class SchedulerConfig:
     max_num_batched_tokens: int
     long_prefill_token_threshold: int = 0
     policy: str = "fcfs"
+
+    @property
+    def max_chunk(self) -> int:
+        """Tokens of one request that a step runs at most."""
+        return min(self.long_prefill_token_threshold or self.max_num_batched_tokens, self.max_num_batched_tokens)

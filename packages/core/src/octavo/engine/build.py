@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from octavo.cache.capacity import pool_tokens
 from octavo.cache.manager import KVCacheManager
 from octavo.cache.spec import kv_groups
 from octavo.config.engine import Decision, EngineConfig
@@ -20,6 +21,7 @@ from octavo.engine.loop import EngineLoop
 from octavo.engine.messages import ModelInfo
 from octavo.engine.runner import ModelRunner, PoolSize
 from octavo.env import Environment, let_waiting_threads_sleep, read_environment
+from octavo.model.architecture import unknown_architecture_named
 from octavo.model.config import load_model_config
 from octavo.model.generation import GenerationDefaults, load_generation_defaults
 from octavo.model.source import ModelFiles, default_model_name, resolve_model
@@ -80,7 +82,8 @@ def build_engine(options: EngineOptions, *, plugins_allow: tuple[str, ...] | Non
         runner_class = _import_runner(options, registries, background)
         with _phase("model files"):
             files = _find_model(options, environment, registries)
-            model = load_model_config(files)
+            with unknown_architecture_named(files, registries.models):
+                model = load_model_config(files, registries.config_readers)
             config = resolve(options, files, model, read_machine(environment=environment), registries)
         with _phase("tokenizer"):
             tokenizer = load_tokenizer(files)
@@ -92,7 +95,7 @@ def build_engine(options: EngineOptions, *, plugins_allow: tuple[str, ...] | Non
             pool = executor.start()
         decisions = (*config.decisions, *runner.decisions)
         _log_decisions(decisions)
-        info = _model_info(config, pool)
+        info = model_info(config, pool, registries)
         engine = Engine(
             config=config,
             decisions=decisions,
@@ -117,6 +120,7 @@ def build_loop(config: EngineConfig, info: ModelInfo, executor: Executor, policy
     cache = KVCacheManager(
         groups,
         info.num_blocks,
+        max_step_tokens=config.scheduler.max_chunk,
         enable_prefix_caching=config.cache.enable_prefix_caching,
         fingerprint=repr((config.load.files, config.model, config.load.dtype, config.cache.dtype)).encode(),
     )
@@ -129,7 +133,7 @@ def build_loop(config: EngineConfig, info: ModelInfo, executor: Executor, policy
 def _find_model(options: EngineOptions, environment: Environment, registries: Registries) -> ModelFiles:
     sources = registries.model_sources
     return resolve_model(
-        options.model or default_model_name(sources),
+        default_model_name(sources) if options.model is None else options.model,
         revision=options.revision,
         offline=environment.hub_offline,
         load_format=options.load_format,
@@ -144,13 +148,18 @@ def _import_runner(options: EngineOptions, registries: Registries, background: T
     return background.submit(registries.runners.get, name)
 
 
-def _model_info(config: EngineConfig, pool: PoolSize) -> ModelInfo:
+def model_info(config: EngineConfig, pool: PoolSize, registries: Registries) -> ModelInfo:
+    """What clients must know of an engine above a pool."""
+    groups = kv_groups(config.model, block_size=config.cache.block_size, dtype=config.cache.dtype)
     return ModelInfo(
         vocab_size=config.model.vocab_size,
         max_model_len=pool.max_model_len,
         eos_token_ids=list(config.model.eos_token_ids),
         block_size=config.cache.block_size,
         num_blocks=pool.num_blocks,
+        max_pool_tokens=pool_tokens(groups, pool.num_blocks, max_step_tokens=config.scheduler.max_chunk),
+        max_logprobs=config.max_logprobs,
+        logits_processors=list(registries.logits_processors),
     )
 
 

@@ -48,6 +48,10 @@ class InProcessClient:
         self._check_open()
         return self._loop.step()
 
+    def has_work(self) -> bool:
+        """Whether `step` would do something; False for an engine that is closed or dead."""
+        return not self._closed and self._loop.has_work()
+
     def reset_prefix_cache(self) -> bool:
         """Forget every cached prefix. False, and nothing is done, while requests hold blocks."""
         self._check_open()

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from octavo.logprobs import MAX_LOGPROBS, LogprobRows
 from octavo.sampling_params import SamplingParams
 from octavo.types import FinishReason
 
@@ -18,6 +19,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True):
         seed: what draws are made from.
         leader: request whose full prompt blocks this one shares, and behind whose prefill it waits.
         cache_salt: prefix-cache blocks are shared only between equal salts.
+        bad_sequences: token ids of `params.bad_words`: the last one of each is not drawn behind the others.
     """
 
     request_id: str
@@ -28,6 +30,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     leader: str | None = None
     cache_salt: str | None = None
+    bad_sequences: list[list[int]] = []
 
 
 class RequestTimes(msgspec.Struct, kw_only=True):
@@ -51,6 +54,8 @@ class EngineOutput(msgspec.Struct, frozen=True, kw_only=True):
         stop_reason: the token id that ended the request, where it is not an end-of-sequence token of the model.
         error: why it failed, with `finish_reason` error.
         times: set on the last output only.
+        logprobs: of the new tokens, where they were asked for.
+        prompt_logprobs: of all tokens of the prompt but the first; set on the first output only, where they were asked for.
     """
 
     request_id: str
@@ -60,13 +65,22 @@ class EngineOutput(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: int | None = None
     error: str | None = None
     times: RequestTimes | None = None
+    logprobs: LogprobRows | None = None
+    prompt_logprobs: LogprobRows | None = None
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client must know of the model to validate requests before they are queued."""
+    """What a client must know of the model and its engine to validate requests before they are queued.
+
+    `max_pool_tokens` is the length of the longest request that the KV pool can carry. `max_logprobs` is how many alternatives to
+    a token may be asked for, `logits_processors` the names that are registered.
+    """
 
     vocab_size: int
     max_model_len: int
     eos_token_ids: list[int]
     block_size: int
     num_blocks: int
+    max_pool_tokens: int
+    max_logprobs: int = MAX_LOGPROBS
+    logits_processors: list[str] = []

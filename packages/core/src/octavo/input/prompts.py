@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from octavo.errors import InvalidRequestError
+from octavo.errors import InvalidRequestError, shown
 from octavo.input.batch import say_which
 from octavo.text.chat_template import ChatTemplate
 from octavo.text.tokenizer import Tokenizer
@@ -134,7 +134,7 @@ class PromptReader:
             raise _refusal("the prompt has no tokens: give at least one")
         if not _are_plain_ids(token_ids, self._vocab_size):
             wrong = next(item for item in token_ids if type(item) is not int or not 0 <= item < self._vocab_size)
-            raise _refusal(f"token id {wrong!r} is not one of the model's, which are integers in [0, {self._vocab_size})")
+            raise _refusal(f"token id {shown(wrong)} is not one of the model's, which are integers in [0, {self._vocab_size})")
 
 
 def _plain_mapping(prompt: Mapping[str, Any]) -> _Plain:
@@ -147,7 +147,7 @@ def _plain_mapping(prompt: Mapping[str, Any]) -> _Plain:
         if not isinstance(prompt["prompt"], str):
             raise _refusal(f"'prompt' is text, not {type(prompt['prompt']).__name__}")
         return _Plain(text=prompt["prompt"], adds_special_tokens=True)
-    raise _refusal(f"a prompt is {_FORMS}, not a mapping with the keys {', '.join(map(repr, prompt)) or 'none'}")
+    raise _refusal(f"a prompt is {_FORMS}, not a mapping with the keys {', '.join(map(shown, prompt)) or 'none'}")
 
 
 def split_prompts(prompts: object) -> tuple[list[object], bool]:

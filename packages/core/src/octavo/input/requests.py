@@ -5,9 +5,11 @@ from itertools import count
 import msgspec
 
 from octavo.engine.messages import EngineRequest
+from octavo.input.bad_words import bad_token_sequences
 from octavo.input.prompts import TokenizedPrompt
 from octavo.input.seeds import SeedSource, choice_seed
 from octavo.sampling_params import SamplingParams
+from octavo.text.tokenizer import Tokenizer
 
 
 class RequestFactory:
@@ -15,26 +17,35 @@ class RequestFactory:
 
     Args:
         seed: what the seeds of requests that bring none are derived from; None: drawn anew.
+        tokenizer: of the model, for bad words.
     """
 
-    def __init__(self, seed: int | None) -> None:
+    def __init__(self, seed: int | None, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
         self._ids = count()
         self._seeds = SeedSource(seed)
 
     def make(self, prompt: TokenizedPrompt, params: SamplingParams, *, priority: int, arrival_time: float) -> list[EngineRequest]:
-        """One request a choice. The first bears the prompt's id and leads the others, which share the blocks of its prompt."""
+        """One request a choice. The first bears the prompt's id and leads the others, which share the blocks of its prompt.
+
+        It alone asks for log-probabilities of the prompt: they are the same for all. Raises `InvalidRequestError` for bad words that
+        have no tokens.
+        """
         leader = str(next(self._ids))
         seed = self._seeds.draw() if params.seed is None else params.seed
-        one = params if params.n == 1 else msgspec.structs.replace(params, n=1)
+        first = params if params.n == 1 else msgspec.structs.replace(params, n=1)
+        other = first if first.prompt_logprobs is None else msgspec.structs.replace(first, prompt_logprobs=None)
+        bad_sequences = bad_token_sequences(params.bad_words, self._tokenizer) if params.bad_words else []
         return [
             EngineRequest(
                 request_id=leader if index == 0 else f"{leader}.{index}",
                 token_ids=prompt.token_ids,
-                params=one,
+                params=first if index == 0 else other,
                 arrival_time=arrival_time,
                 seed=choice_seed(seed, index),
                 priority=priority,
                 leader=None if index == 0 else leader,
+                bad_sequences=bad_sequences,
             )
             for index in range(params.n)
         ]

@@ -2,11 +2,16 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from octavo.errors import CheckpointError, ModelNotFoundError
 from octavo.model.foreign import ForeignFields, read_json_object
 from octavo.model.source import ModelFiles
+
+DUMMY = "dummy"
+"""The load format that reads no weights."""
 
 INDEX_NAME = "model.safetensors.index.json"
 COMPANION_NAMES = {
@@ -26,14 +31,18 @@ def inspect_path(path: Path, *, name: str, load_format: str = "auto") -> ModelFi
     """The files of a model at a path.
 
     Args:
-        path: a folder or a GGUF file.
+        path: a folder or a GGUF file; for dummy also a `config.json`.
         name: what the user called the model.
-        load_format: auto, safetensors or gguf.
+        load_format: auto, safetensors, gguf or dummy.
 
     Raises `CheckpointError` or, where nothing at the path is a model, `ModelNotFoundError`.
     """
+    if load_format == DUMMY:
+        return _without_weights(path, name)
     if path.is_dir():
         return _inspect_folder(path.resolve(), name, load_format)
+    if path.suffix in _PICKLES:
+        raise _pickles_only(str(path), [path.name])
     if path.suffix != ".gguf":
         raise CheckpointError(f"{path} is no GGUF file and no folder: give the folder that holds the model's safetensors and config.json")
     if load_format == "safetensors":
@@ -73,19 +82,44 @@ def refuse_sharded_gguf(name: str) -> None:
 def _no_weights(names: list[str], place: str, load_format: str) -> CheckpointError | ModelNotFoundError:
     pickles = [name for name in names if name.endswith(_PICKLES)]
     if pickles:
-        return CheckpointError(
-            f"{place} holds its weights as pickles only ({', '.join(pickles[:4])}), and loading a pickle runs whatever code is in it: "
-            "convert the model to safetensors"
-        )
+        return _pickles_only(place, pickles)
     wanted = {"auto": "safetensors with a config.json, or one GGUF file", "gguf": "a GGUF file", "safetensors": "safetensors"}
     return ModelNotFoundError(f"{place} holds no model: expected {wanted[load_format]}")
+
+
+def _pickles_only(place: str, names: list[str]) -> CheckpointError:
+    return CheckpointError(
+        f"{place} holds its weights as pickles only ({', '.join(names[:4])}), and loading a pickle runs whatever code is in it: "
+        "convert the model to safetensors"
+    )
+
+
+def _without_weights(path: Path, name: str) -> ModelFiles:
+    """The files that say what shape a model has: `config.json` and its companions, or a GGUF file."""
+    folder = path if path.is_dir() else path.parent
+    companions = _companions(folder)
+    if "config" in companions and path in {folder, companions["config"]}:
+        return ModelFiles(name=name, format="safetensors", folder=folder.resolve(), weights=(), dummy=True, **companions)
+    if path.is_dir():
+        ggufs = sorted(file.name for file in path.iterdir() if file.is_file() and file.suffix == ".gguf")
+        if len(ggufs) != 1:
+            raise ModelNotFoundError(f"folder {path} says no shape of a model: expected a config.json, or one GGUF file")
+        path = path / ggufs[0]
+    if path.suffix != ".gguf":
+        raise CheckpointError(f"{path} says no shape of a model: give a GGUF file, a config.json or its folder")
+    return replace(_gguf_files(path.absolute(), name), dummy=True)
+
+
+def _companions(folder: Path) -> dict[str, Any]:
+    """Fields of `ModelFiles` that are paths of files beside the weights."""
+    return {field: path for field, file in COMPANION_NAMES.items() if (path := folder / file).is_file()}
 
 
 def _inspect_folder(folder: Path, name: str, load_format: str) -> ModelFiles:
     weights = choose_weights((path.name for path in folder.iterdir() if path.is_file()), place=f"folder {folder}", load_format=load_format)
     if weights[0].endswith(".gguf"):
         return _gguf_files(folder / weights[0], name)
-    companions = {field: path for field, file in COMPANION_NAMES.items() if (path := folder / file).is_file()}
+    companions = _companions(folder)
     if "config" not in companions:
         raise CheckpointError(f"folder {folder} holds safetensors but no config.json; is it an incomplete download?")
     index = folder / INDEX_NAME

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from octavo.errors import CheckpointError
 
@@ -36,9 +36,23 @@ class ForeignFields:
     def positive_float(self, field: str, default: float | None = None) -> float:
         """A number above 0. Raises where it is absent and there is no default."""
         value = self._present(field, default)
-        if not (_is_int(value) or isinstance(value, float)) or not 0 < value < math.inf:
+        if not _is_positive_number(value):
             raise self.wrong(field, "a positive number")
         return float(value)
+
+    def count(self, field: str, default: int | None = None) -> int:
+        """An integer of at least 0. Raises where it is absent and there is no default."""
+        value = self._present(field, default)
+        if not _is_int(value) or value < 0:
+            raise self.wrong(field, "an integer of at least 0")
+        return int(value)
+
+    def positive_floats(self, field: str, length: int) -> tuple[float, ...]:
+        """A list of so many numbers above 0. Raises where it is absent."""
+        value = self._present(field, None)
+        if not isinstance(value, list) or len(value) != length or not all(_is_positive_number(item) for item in value):
+            raise self.wrong(field, f"a list of {length} positive numbers")
+        return tuple(float(item) for item in value)
 
     def boolean(self, field: str, default: bool) -> bool:
         """A truth value."""
@@ -84,19 +98,29 @@ class ForeignFields:
         if value is None:
             value = default
         if value is None:
-            raise CheckpointError(f"{self._where()} has no {field!r}, which decoders of Llama's shape need")
+            raise CheckpointError(f"{self._where()} has no {field!r}, which this kind of model needs")
         return value
 
     def _where(self) -> str:
         return f"{self.name} ({self.kind})" if self.kind else self.name
 
 
+def open_file(path: Path) -> BinaryIO:
+    """The file for reading. Raises `CheckpointError` where that cannot be."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def read_json_object(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises `CheckpointError` where it is no JSON, no object, or absurdly large."""
-    if (size := path.stat().st_size) > MAX_JSON_BYTES:
-        raise CheckpointError(f"{path} has {size} bytes; a configuration has at most {MAX_JSON_BYTES}")
+    with open_file(path) as file:
+        content = file.read(MAX_JSON_BYTES + 1)
+    if len(content) > MAX_JSON_BYTES:
+        raise CheckpointError(f"{path} has more than {MAX_JSON_BYTES} bytes, the most that a configuration may have")
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is not JSON: {error}; is it an incomplete download?") from error
     if not isinstance(value, dict):
@@ -106,3 +130,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_positive_number(value: Any) -> bool:
+    return (_is_int(value) or isinstance(value, float)) and 0 < value < math.inf

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import CheckpointError
+from octavo.model.foreign import open_file
 from octavo.model.ggml_types import GGML_TYPES
 
 MAGIC = b"GGUF"
@@ -66,18 +67,22 @@ class GGUFMetadata:
     tensors: dict[str, GGUFTensor] = field(repr=False)
 
 
-def read_gguf_metadata(path: Path) -> GGUFMetadata:
+def read_gguf_metadata(path: Path, *, with_data: bool = True) -> GGUFMetadata:
     """Read the header of a GGUF file.
+
+    Args:
+        path: of the file.
+        with_data: the data of the tensors has to be there too.
 
     Raises:
         CheckpointError: not GGUF, another version, big-endian, damaged, or cut short (naming the missing bytes).
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         size = path.stat().st_size
         if size < len(MAGIC) or file.read(len(MAGIC)) != MAGIC:
             raise CheckpointError(f"{path} is not a GGUF file: it does not begin with {MAGIC.decode()!r}")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return _HeaderReader(path, data, size).read()
+            return _HeaderReader(path, data, size, with_data=with_data).read()
 
 
 def read_float32_tensor(metadata: GGUFMetadata, name: str) -> tuple[float, ...]:
@@ -85,18 +90,22 @@ def read_float32_tensor(metadata: GGUFMetadata, name: str) -> tuple[float, ...]:
     tensor = metadata.tensors[name]
     if tensor.type_name != "F32":
         raise CheckpointError(f"{metadata.path}: tensor {name!r} is stored as {tensor.type_name}, but must be F32")
-    with metadata.path.open("rb") as file:
+    with open_file(metadata.path) as file:
         file.seek(tensor.offset)
-        return struct.unpack(f"<{tensor.num_bytes // 4}f", file.read(tensor.num_bytes))
+        data = file.read(tensor.num_bytes)
+    if len(data) < tensor.num_bytes:
+        raise CheckpointError(f"{metadata.path} is truncated: it ends before tensor {name!r}; is it an incomplete download?")
+    return struct.unpack(f"<{tensor.num_bytes // 4}f", data)
 
 
 class _HeaderReader:
     """A cursor over the mapped file; every length that the file claims is held against the bytes that are left."""
 
-    def __init__(self, path: Path, data: mmap.mmap, size: int) -> None:
+    def __init__(self, path: Path, data: mmap.mmap, size: int, *, with_data: bool) -> None:
         self._path = path
         self._data = data
         self._size = size
+        self._with_data = with_data
         self._position = len(MAGIC)
 
     def read(self) -> GGUFMetadata:
@@ -246,7 +255,7 @@ class _HeaderReader:
             if tensor.offset < end:
                 raise self._damaged(f"the tensors {last!r} and {tensor.name!r} overlap")
             end, last = tensor.offset + tensor.num_bytes, tensor.name
-        if end > self._size:
+        if end > self._size and self._with_data:
             raise self._truncated(end)
 
     def _check_count(self, what: str, count: int, min_bytes: int) -> None:

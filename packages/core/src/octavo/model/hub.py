@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import CheckpointError, ModelNotFoundError
-from octavo.model.folder import COMPANION_NAMES, INDEX_NAME, choose_weights, refuse_sharded_gguf
+from octavo.model.folder import COMPANION_NAMES, DUMMY, INDEX_NAME, choose_weights, refuse_sharded_gguf
 
 _REPOSITORY = re.compile(r"(?P<id>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(?::(?P<file>[\w.-][\w./-]*\.gguf))?")
 
@@ -84,10 +84,14 @@ def _needed_files(names: list[str], repository: Repository, where: str, load_for
             raise ModelNotFoundError(f"{where} has no file {repository.file!r}; its GGUF files: {', '.join(ggufs) or 'none'}")
         return [repository.file]
     top = [name for name in names if "/" not in name]
+    companions = [name for name in COMPANION_NAMES.values() if name in top]
+    if load_format == DUMMY and COMPANION_NAMES["config"] in companions:
+        return companions
+    load_format = "auto" if load_format == DUMMY else load_format
     weights = choose_weights(top, place=where, load_format=load_format)
     if weights[0].endswith(".gguf"):
         return weights
-    return [*weights, *(name for name in (INDEX_NAME, *COMPANION_NAMES.values()) if name in top)]
+    return [*weights, *([INDEX_NAME] if INDEX_NAME in top else []), *companions]
 
 
 def _chosen(snapshot: Path, repository: Repository, where: str) -> Path:

@@ -1,16 +1,19 @@
-"""`config.json` of Transformers -> `ModelConfig`, for decoders of Llama's shape (Llama, Mistral, SmolLM and kin).
+"""`config.json` of Transformers -> `ModelConfig`, for decoders of Llama's shape and those that differ from it by a little.
 
-Fields and their defaults: https://huggingface.co/docs/transformers/model_doc/llama. Code that a model brings is never run.
+Fields and their defaults: https://huggingface.co/docs/transformers/model_doc/llama, and the pages of the other architectures in
+`huggingface_families`. Code that a model brings is never run.
 """
 
 from typing import Any
 
-from octavo.model.config import ModelConfig, RopeConfig
+from octavo.model.config import ModelConfig
 from octavo.model.foreign import ForeignFields
+from octavo.model.huggingface_families import FAMILIES, Family, with_windows
+from octavo.model.huggingface_rope import longest_position, read_rope
 
 STORED_DTYPES = ("float32", "bfloat16", "float16")
-_DEFAULT_ROPE_THETA = 10_000.0
 _DEFAULT_RMS_NORM_EPS = 1e-6
+_ATTENTION_KINDS = {"full_attention": False, "sliding_attention": True}
 
 
 def from_huggingface(config: dict[str, Any], *, name: str = "config.json") -> ModelConfig:
@@ -23,16 +26,18 @@ def from_huggingface(config: dict[str, Any], *, name: str = "config.json") -> Mo
     Raises:
         CheckpointError: naming the field that is missing, of a wrong type, or asks for something that Octavo does not run.
     """
-    fields = ForeignFields(config, name)
-    architecture = fields.text("model_type")
-    fields = ForeignFields(config, name, f"model type {architecture!r}")
+    config = _with_text_config(config)
+    architecture = ForeignFields(config, name).text("model_type")
+    family = FAMILIES.get(architecture, Family())
+    fields = ForeignFields(family.translate({**family.defaults, **config}), name, f"model type {architecture!r}")
     _refuse_what_is_not_run(fields)
     num_heads = fields.positive_int("num_attention_heads")
     num_kv_heads = fields.positive_int("num_key_value_heads", num_heads)
     if num_heads % num_kv_heads:
         raise fields.refused(f"{num_heads} query heads cannot share {num_kv_heads} KV heads evenly")
     head_size = _head_size(fields, num_heads)
-    return ModelConfig(
+    rope = read_rope(fields, head_size)
+    shape = ModelConfig(
         architecture=architecture,
         vocab_size=fields.positive_int("vocab_size"),
         hidden_size=fields.positive_int("hidden_size"),
@@ -42,25 +47,48 @@ def from_huggingface(config: dict[str, Any], *, name: str = "config.json") -> Mo
         num_kv_heads=num_kv_heads,
         head_size=head_size,
         rms_norm_eps=fields.positive_float("rms_norm_eps", _DEFAULT_RMS_NORM_EPS),
-        rope=_rope(fields, head_size),
-        max_position=fields.positive_int("max_position_embeddings"),
+        rope=rope,
+        max_position=longest_position(fields, rope),
         tie_embeddings=fields.boolean("tie_word_embeddings", False),
         attention_bias=fields.boolean("attention_bias", False),
+        output_bias=fields.boolean("attention_bias", False),
         mlp_bias=fields.boolean("mlp_bias", False),
+        activation=_activation(fields, family),
         sliding_window=_sliding_window(fields),
         eos_token_ids=fields.token_ids("eos_token_id"),
         bos_token_id=fields.token_id("bos_token_id"),
         stored_dtype=_stored_dtype(fields),
     )
+    return family.refine(fields, _with_layer_types(fields, shape))
+
+
+def _with_text_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Models that read more than text keep what describes the decoder one level down; a field at the top goes before it."""
+    nested = config.get("text_config")
+    return nested | {field: value for field, value in config.items() if value is not None} if isinstance(nested, dict) else config
+
+
+def _with_layer_types(fields: ForeignFields, shape: ModelConfig) -> ModelConfig:
+    """Which layers have the window, where the file names the attention of each layer."""
+    if shape.sliding_window is None or not fields.has("layer_types"):
+        return shape
+    kinds = fields.values["layer_types"]
+    if not isinstance(kinds, list) or len(kinds) != shape.num_layers or not all(str(kind) in _ATTENTION_KINDS for kind in kinds):
+        raise fields.wrong("layer_types", f"a list of {shape.num_layers} kinds, each {' or '.join(_ATTENTION_KINDS)}")
+    return with_windows(shape, tuple(_ATTENTION_KINDS[kind] for kind in kinds))
 
 
 def _refuse_what_is_not_run(fields: ForeignFields) -> None:
-    if (activation := fields.text("hidden_act", "silu")) not in {"silu", "swish"}:
-        raise fields.refused(f"hidden_act {activation!r} is not supported; 'silu' is")
     if fields.has("quantization_config"):
         quantization = fields.values["quantization_config"]
         method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
         raise fields.refused(f"weights quantized with {method!r} are not supported; use the unquantized model or a GGUF file")
+
+
+def _activation(fields: ForeignFields, family: Family) -> str:
+    if (activation := fields.text("hidden_act", "silu")) not in family.activations:
+        raise fields.refused(f"hidden_act {activation!r} is not supported; {next(iter(family.activations))!r} is")
+    return family.activations[activation]
 
 
 def _head_size(fields: ForeignFields, num_heads: int) -> int:
@@ -84,34 +112,3 @@ def _stored_dtype(fields: ForeignFields) -> str:
     if dtype not in STORED_DTYPES:
         raise fields.wrong(field, f"one of {', '.join(STORED_DTYPES)}")
     return dtype
-
-
-def _rope(fields: ForeignFields, head_size: int) -> RopeConfig:
-    """Both spellings: `rope_theta` and `rope_scaling` up to Transformers 4, `rope_parameters` with both inside since 5."""
-    parameters = fields.values.get("rope_parameters") or fields.values.get("rope_scaling") or {}
-    if not isinstance(parameters, dict) or any(isinstance(value, dict) for value in parameters.values()):
-        raise fields.refused(f"rotary parameters {parameters!r} are not one flat object")
-    rope = ForeignFields(parameters, fields.name, "rotary embedding")
-    kind = rope.text("rope_type", rope.text("type", "default"))
-    theta = rope.positive_float("rope_theta", fields.positive_float("rope_theta", _DEFAULT_ROPE_THETA))
-    share = rope.positive_float("partial_rotary_factor", fields.positive_float("partial_rotary_factor", 1.0))
-    dim = int(head_size * share)
-    if share > 1 or dim % 2:
-        raise fields.refused(f"{dim} of {head_size} dimensions of a head cannot be rotated in pairs")
-    match kind:
-        case "default":
-            return RopeConfig(theta=theta, dim=dim)
-        case "linear":
-            return RopeConfig(theta=theta, dim=dim, kind=kind, factor=rope.positive_float("factor"))
-        case "llama3":
-            return RopeConfig(
-                theta=theta,
-                dim=dim,
-                kind=kind,
-                factor=rope.positive_float("factor"),
-                low_freq_factor=rope.positive_float("low_freq_factor"),
-                high_freq_factor=rope.positive_float("high_freq_factor"),
-                original_max_position=rope.positive_int("original_max_position_embeddings"),
-            )
-        case _:
-            raise fields.refused(f"rotary scaling {kind!r} is not supported; default, linear and llama3 are")

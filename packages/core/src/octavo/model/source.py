@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.errors import ConfigurationError, ModelNotFoundError
+from octavo.errors import CheckpointError, ConfigurationError, ModelNotFoundError
 from octavo.plugins.registry import Registry
 
 
@@ -20,6 +20,7 @@ class ModelFiles:
         index: `model.safetensors.index.json`, where there is one.
         config: `config.json` (None for GGUF).
         generation_config, tokenizer, tokenizer_config, chat_template: the files of these names, where they exist.
+        dummy: the weights are made up: no weight file need be there, and of a GGUF file the header is enough.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ModelFiles:
     tokenizer: Path | None = None
     tokenizer_config: Path | None = None
     chat_template: Path | None = None
+    dummy: bool = False
 
 
 class ModelSource(ABC):
@@ -74,31 +76,50 @@ def resolve_model(
             the first of these that there is, in this order.
         revision: branch, tag or commit of a hub repository.
         offline: take hub repositories from the local cache only.
-        load_format: auto, safetensors or gguf; auto prefers safetensors where a folder has both.
+        load_format: auto, safetensors or gguf; auto prefers safetensors where a folder has both. Or dummy, which reads no weights.
         sources: registered names.
 
     Raises:
         ModelNotFoundError: nothing answers to the name; the message says what was tried.
-        CheckpointError: it is there, but incomplete, ambiguous, or of a format that Octavo refuses.
+        CheckpointError: it is there, but incomplete, ambiguous, unreadable, or of a format that Octavo refuses.
+        ConfigurationError: a revision is asked of what has none.
     """
     from octavo.model.folder import inspect_path
 
-    return inspect_path(_locate(name, revision, offline, load_format, sources), name=name, load_format=load_format)
+    try:
+        return inspect_path(_locate(name, revision, offline, load_format, sources), name=name, load_format=load_format)
+    except OSError as error:
+        raise CheckpointError(f"the files of model {name!r} cannot be read: {error}") from error
 
 
 def _locate(name: str, revision: str | None, offline: bool, load_format: str, sources: Registry[type[ModelSource]]) -> Path:
     """The folder or file that a name stands for, downloaded if need be."""
     from octavo.model import hub
 
-    if name in sources:
-        return sources.get(name)().locate()
-    path = Path(name).expanduser()
-    if name and path.exists():
+    path = sources.get(name)().locate() if name in sources else _existing_path(name)
+    if path is not None and revision is not None:
+        raise ConfigurationError(f"revision {revision!r} is for repositories of the hub, and {name!r} is none: leave it out")
+    if path is not None:
         return path
     if repository := hub.parse_repository(name):
-        return hub.download(repository, revision=revision, offline=offline, load_format=load_format)
+        try:
+            return hub.download(repository, revision=revision, offline=offline, load_format=load_format)
+        except ModelNotFoundError as error:
+            raise ModelNotFoundError(f"{error} (nor is there a file or folder {name!r})") from error
     known = f"registered sources ({', '.join(sources) or 'none'})"
     raise ModelNotFoundError(
         f"no model {name!r}. Tried: {known}; a file or folder of that name; a hub repository, whose names look like 'owner/name' "
         "or 'owner/name:file.gguf'"
     )
+
+
+def _existing_path(name: str) -> Path | None:
+    """The file or folder of a name; None for what no path could be called, too."""
+    try:
+        path = Path(name).expanduser()
+        return path if name and path.exists() else None
+    except PermissionError:
+        raise
+    except (OSError, ValueError, RuntimeError):
+        # Too long for a file's name, a null byte, the home of a user who is not there.
+        return None

@@ -1,8 +1,10 @@
 """One continuation of a prompt while it grows."""
 
 from octavo.engine.messages import EngineOutput, EngineRequest
+from octavo.errors import InvalidRequestError
+from octavo.output.logprobs import by_token
 from octavo.output.text import ChoiceText
-from octavo.outputs import CompletionOutput
+from octavo.outputs import CompletionOutput, Logprob
 from octavo.text.tokenizer import Tokenizer
 from octavo.types import FinishReason
 
@@ -15,9 +17,12 @@ class Choice:
         index: which of the `n`.
         tokenizer: of the model.
 
+    Raises `InvalidRequestError` for stop strings where the model has no tokenizer, and so no text.
+
     Attributes:
         request_id: in the engine.
         token_ids: output tokens so far; behind a stop string there are none.
+        logprobs: of these tokens; None where none were asked for.
         finish_reason: None while it goes on.
         stop_reason: the stop string or stop token id that ended it.
         error: why it failed, where `finish_reason` is error.
@@ -30,8 +35,15 @@ class Choice:
         self.finish_reason: FinishReason | None = None
         self.stop_reason: str | int | None = None
         self.error: str | None = None
+        self.logprobs: list[dict[int, Logprob]] | None = None if request.params.logprobs is None else []
+        self._cumulative_logprob = 0.0
+        self._tokenizer = tokenizer
         self._params = request.params
-        self._text = ChoiceText(request.params, tokenizer, request.token_ids) if request.params.detokenize else None
+        if request.params.stop and not tokenizer.makes_text:
+            raise InvalidRequestError("stop strings need text, and this model has no tokenizer: use stop_token_ids", param="stop")
+        self._text = (
+            ChoiceText(request.params, tokenizer, request.token_ids) if request.params.detokenize and tokenizer.makes_text else None
+        )
 
     @property
     def finished(self) -> bool:
@@ -44,8 +56,12 @@ class Choice:
         """
         last = len(output.new_token_ids) - 1
         stopped_by_token = output.finish_reason is FinishReason.STOP and not self._params.include_stop_str_in_output
+        logprobs = [] if output.logprobs is None else by_token(output.logprobs, self._tokenizer)
         for position, token_id in enumerate(output.new_token_ids):
             self.token_ids.append(token_id)
+            if self.logprobs is not None:
+                self.logprobs.append(logprobs[position])
+                self._cumulative_logprob += logprobs[position][token_id].logprob
             shows = self._text is not None and not (stopped_by_token and position == last)
             if shows and self._add_text(token_id):
                 return output.finish_reason is None
@@ -59,6 +75,8 @@ class Choice:
             index=self.index,
             text="" if self._text is None else self._text.text,
             token_ids=list(self.token_ids),
+            logprobs=None if self.logprobs is None else list(self.logprobs),
+            cumulative_logprob=None if self.logprobs is None else self._cumulative_logprob,
             finish_reason=self.finish_reason,
             stop_reason=self.stop_reason,
             error=self.error,

@@ -1,8 +1,10 @@
 """One prompt and its continuations while they grow."""
 
 from octavo.engine.messages import EngineOutput, EngineRequest, RequestTimes
+from octavo.logprobs import LogprobRows
 from octavo.output.choice import Choice
-from octavo.outputs import RequestOutput
+from octavo.output.logprobs import by_token
+from octavo.outputs import Logprob, RequestOutput
 from octavo.text.tokenizer import Tokenizer
 
 
@@ -20,6 +22,9 @@ class RequestGroup:
         self.requests = requests
         self.choices = [Choice(request, index=index, tokenizer=tokenizer) for index, request in enumerate(requests)]
         self._prompt = prompt
+        self._tokenizer = tokenizer
+        self._prompt_rows: LogprobRows | None = None
+        self._prompt_logprobs: list[dict[int, Logprob] | None] | None = None
         self._num_cached_tokens = 0
         self._times: RequestTimes | None = None
         self._num_unfinished = len(requests)
@@ -44,14 +49,23 @@ class RequestGroup:
         if index == 0:
             self._num_cached_tokens = output.num_cached_tokens or self._num_cached_tokens
             self._times = output.times or self._times
+            if output.prompt_logprobs is not None:
+                self._prompt_rows = output.prompt_logprobs
         if choice.finished:
             return False
         stopped = choice.take(output)
         self._num_unfinished -= choice.finished
         return stopped
 
+    def prompt_values(self) -> list[float | None]:
+        """Log-probability of each token of the prompt, None for the first; they were asked for and have come."""
+        assert self._prompt_rows is not None, f"prompt {self.request_id} has no log-probabilities"
+        return [None, *self._prompt_rows.token_values()]
+
     def output(self) -> RequestOutput:
         """What a user gets of it now; later steps do not change it."""
+        if self._prompt_logprobs is None and self._prompt_rows is not None:
+            self._prompt_logprobs = [None, *by_token(self._prompt_rows, self._tokenizer)]
         return RequestOutput(
             request_id=self.request_id,
             prompt=self._prompt,
@@ -60,4 +74,5 @@ class RequestGroup:
             finished=self.finished,
             num_cached_tokens=self._num_cached_tokens,
             metrics=self._times,
+            prompt_logprobs=self._prompt_logprobs,
         )

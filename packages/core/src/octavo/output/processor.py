@@ -35,6 +35,10 @@ class OutputProcessor:
         """Expect nothing more of a group; the ids of its requests that had not finished."""
         return [choice.request_id for choice in group.choices if self._homes.pop(choice.request_id, None) and not choice.finished]
 
+    def expects(self, group: RequestGroup) -> bool:
+        """Whether the engine has yet to say how a request of a group ended, of those that met a stop string too."""
+        return any(choice.request_id in self._homes for choice in group.choices)
+
     def process(self, outputs: Iterable[EngineOutput]) -> Processed:
         """Add a step's outputs to their groups. Outputs of requests that nobody expects (aborted ones) are dropped."""
         changed: dict[str, RequestGroup] = {}

@@ -49,6 +49,8 @@ def check_names(registries: Registries) -> tuple[NameFailure, ...]:
 def _wrong_kind(field: str, value: object) -> str | None:
     if field == "commands":
         return None if callable(value) else "is neither a typer application nor a function"
+    if field == "config_readers":
+        return None if callable(value) else "is no function"
     if not isinstance(value, type):
         return "is not a class"
     base = _BASES.get(field)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import typer
 
     from octavo.engine.runner import ModelRunner
+    from octavo.model.config_reader import ConfigReader
     from octavo.model.source import ModelSource
     from octavo.scheduler.policy import SchedulerPolicy
 
@@ -27,6 +28,14 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 @hookspec
 def octavo_register_models(registry: Registry[object]) -> None:
     """Architecture name -> class of `octavo_models.model.PiecewiseModel`. Resolved in the process that runs the model."""
+
+
+@hookspec
+def octavo_register_config_readers(registry: "Registry[ConfigReader]") -> None:
+    """`model_type` of a `config.json` -> function of `octavo.model.config_reader.ConfigReader`, for an architecture of one's own.
+
+    Resolved where the model's files are read, in every process that needs its shape; imports no torch.
+    """
 
 
 @hookspec
@@ -47,6 +56,12 @@ def octavo_register_runners(registry: "Registry[type[ModelRunner]]") -> None:
 @hookspec
 def octavo_register_samplers(registry: Registry[object]) -> None:
     """Sampler name -> class of `octavo_models.sampling.Sampler`. Resolved in the process that runs the model."""
+
+
+@hookspec
+def octavo_register_logits_processors(registry: Registry[object]) -> None:
+    """Processor name -> class of `octavo_models.sampling.LogitsProcessor`. Resolved in the process that runs the model, when a request
+    asks for it; names that nobody registered are refused before."""
 
 
 @hookspec

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import typer
 
     from octavo.engine.runner import ModelRunner
+    from octavo.model.config_reader import ConfigReader
     from octavo.model.source import ModelSource
     from octavo.scheduler.policy import SchedulerPolicy
 
@@ -19,19 +20,23 @@ class Registries:
 
     Attributes:
         models: architecture -> class of `octavo_models.model.PiecewiseModel`.
+        config_readers: `model_type` -> `ConfigReader` (function).
         model_sources: name -> `ModelSource` (class).
         attention_backends: name -> class of `octavo_kernels.attention.AttentionBackend`.
         runners: name -> `ModelRunner` (class).
         samplers: name -> class of `octavo_models.sampling.Sampler`.
+        logits_processors: name -> class of `octavo_models.sampling.LogitsProcessor`.
         scheduler_policies: name -> `SchedulerPolicy` (class).
         commands: name -> a typer application or a function for one command.
     """
 
     models: Registry[object] = field(default_factory=lambda: Registry("model architecture"))
+    config_readers: "Registry[ConfigReader]" = field(default_factory=lambda: Registry("configuration reader"))
     model_sources: "Registry[type[ModelSource]]" = field(default_factory=lambda: Registry("model source"))
     attention_backends: Registry[object] = field(default_factory=lambda: Registry("attention backend"))
     runners: "Registry[type[ModelRunner]]" = field(default_factory=lambda: Registry("runner"))
     samplers: Registry[object] = field(default_factory=lambda: Registry("sampler"))
+    logits_processors: Registry[object] = field(default_factory=lambda: Registry("logits processor"))
     scheduler_policies: "Registry[type[SchedulerPolicy]]" = field(default_factory=lambda: Registry("scheduling policy"))
     commands: "Registry[typer.Typer]" = field(default_factory=lambda: Registry("command"))
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from octavo.cache.manager import CachedPrefix
+from octavo.cache.lookup import CachedPrefix
 from octavo.request import Request
 from octavo.scheduler.ending import ending_token_ids
 from octavo.scheduler.plan import AddedRequest, ContinuedRequest, StepPlan
@@ -50,6 +50,8 @@ class StepDraft:
             params=request.params,
             ending_token_ids=ending_token_ids(request, self._eos_token_ids),
             seed=request.seed,
+            bad_sequences=request.bad_sequences,
+            num_prompt_logprobs=request.num_prompt_logprobs,
         )
         self._added.append(added)
 

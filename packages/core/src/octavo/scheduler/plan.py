@@ -5,6 +5,7 @@ Both travel between processes as msgpack, are the same for every rank, and share
 
 import msgspec
 
+from octavo.logprobs import LogprobRows
 from octavo.sampling_params import SamplingParams
 
 
@@ -20,6 +21,9 @@ class AddedRequest(msgspec.Struct, frozen=True, kw_only=True):
         block_ids: one block table per KV group, `[groups][blocks]`.
         ending_token_ids: ids that must not be drawn before `params.min_tokens` (end of sequence and stop ids).
         seed: what draws are made from, whether the user gave one or not.
+        bad_sequences: the last token of each must not be drawn where the output ends with the others.
+        num_prompt_logprobs: tokens of the prompt, behind its first, whose log-probabilities are known from an earlier epoch; where
+            `params.prompt_logprobs` asks for them, the others are due as their steps run.
     """
 
     request_id: str
@@ -31,6 +35,8 @@ class AddedRequest(msgspec.Struct, frozen=True, kw_only=True):
     params: SamplingParams
     ending_token_ids: list[int]
     seed: int
+    bad_sequences: list[list[int]] = []
+    num_prompt_logprobs: int = 0
 
 
 class ContinuedRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,11 +80,17 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True):
         step_id: the plan's.
         token_ids: request id to the tokens sampled for it: none, one or many. Requests whose prompt is not finished have no entry.
         errors: request id to why it cannot go on (a NaN row, a processor that raised); the others are unharmed.
+        sound: those of `errors` whose KV can be trusted all the same, so that others may share it.
+        logprobs: request id to those of its `token_ids`, where it asked for them.
+        prompt_logprobs: request id to those of the tokens of its prompt that follow tokens which the step ran, where it asked for them.
         forward_s, sample_s: seconds spent, as the runner clocked them.
     """
 
     step_id: int
     token_ids: dict[str, list[int]]
     errors: dict[str, str] = {}
+    sound: list[str] = []
+    logprobs: dict[str, LogprobRows] = {}
+    prompt_logprobs: dict[str, LogprobRows] = {}
     forward_s: float = 0.0
     sample_s: float = 0.0

@@ -5,10 +5,12 @@ import time
 from collections import deque
 from dataclasses import replace
 
+from octavo.cache.lookup import CachedPrefix
 from octavo.cache.manager import KVCacheManager
 from octavo.config.scheduler import SchedulerConfig
 from octavo.engine.messages import EngineOutput, EngineRequest
 from octavo.errors import InvalidRequestError
+from octavo.logprobs import LogprobRows
 from octavo.metrics.stats import EngineCounters, EngineStats
 from octavo.request import Request, RequestState
 from octavo.scheduler.draft import Flight, StepDraft
@@ -17,6 +19,7 @@ from octavo.scheduler.limits import check_tokens, max_total_tokens
 from octavo.scheduler.plan import StepPlan, StepResult
 from octavo.scheduler.policy import SchedulerPolicy
 from octavo.scheduler.queue import RequestQueue
+from octavo.scheduler.shortfall import shortfall
 from octavo.types import FinishReason
 
 GROUP_SALT_BYTES = 16
@@ -43,7 +46,7 @@ class Scheduler:
         self._cache = cache
         self._max_model_len = max_model_len
         self._eos_token_ids = eos_token_ids
-        self._chunk = config.long_prefill_token_threshold or config.max_num_batched_tokens
+        self._chunk = config.max_chunk
         self._requests: dict[str, Request] = {}
         self._running = RequestQueue(policy)
         self._waiting = RequestQueue(policy)
@@ -116,10 +119,13 @@ class Scheduler:
         self._counters.sample_s += result.sample_s
         outputs, now = [], time.monotonic()
         for request, epoch, reaches_end in flight.rows:
-            if result.errors and request.request_id in result.errors:
-                output = self._fail(request, epoch, result.errors[request.request_id])
+            name = request.request_id
+            if result.prompt_logprobs and request.epoch == epoch and name in result.prompt_logprobs:
+                request.add_prompt_logprobs(result.prompt_logprobs[name])
+            if result.errors and name in result.errors:
+                output = self._fail(request, epoch, result.errors[name], is_sound=name in result.sound)
             elif reaches_end and request.epoch == epoch and request.state is RequestState.RUNNING:
-                output = self._take(request, result.token_ids.get(request.request_id), now)
+                output = self._take(request, result, now)
             else:
                 continue
             if output is not None:
@@ -207,7 +213,7 @@ class Scheduler:
             request = self._waiting.requests[0]
             if request is self._refused and self._cache.num_free <= self._free_when_refused:
                 return
-            prefix = self._cache.find_cached(request)
+            prefix = self._find_cached(request)
             count = min(len(request.token_ids) - prefix.num_tokens, self._chunk, draft.budget)
             block_ids = self._cache.allocate(request, prefix, prefix.num_tokens + count, headroom=len(self._running))
             if block_ids is None:
@@ -221,6 +227,13 @@ class Scheduler:
                 self._note_first_admission(request, prefix.num_tokens, now)
             draft.add(request, prefix, block_ids)
             self._run(request, count, draft)
+
+    def _find_cached(self, request: Request) -> CachedPrefix:
+        """The cached prefix that a request may skip: nothing of a prompt whose tokens it has to see."""
+        prefix = self._cache.find_cached(request)
+        if request.lacks_prompt_logprobs and prefix.num_tokens > request.num_prompt_logprobs:
+            return CachedPrefix(0, [[] for _ in prefix.block_ids])
+        return prefix
 
     def _note_first_admission(self, request: Request, num_cached_tokens: int, now: float) -> None:
         request.num_cached_tokens = num_cached_tokens
@@ -239,26 +252,35 @@ class Scheduler:
         if self._followers and request.num_scheduled_tokens >= request.num_prompt_tokens:
             self._release_followers(request)
 
-    def _take(self, request: Request, token_ids: list[int] | None, now: float) -> EngineOutput | None:
+    def _take(self, request: Request, result: StepResult, now: float) -> EngineOutput | None:
         """Add what a step sampled for a running request, and end it if that ends it."""
+        if (missing := shortfall(request, result)) is not None:
+            return self._fail(request, request.epoch, missing)
         if request.max_total_tokens == request.num_prompt_tokens:
             return self._end(request, FinishReason.LENGTH)
-        if token_ids is None or len(token_ids) != 1:
-            return self._fail(request, request.epoch, f"the runner returned {token_ids} where one sampled token was due")
+        token_ids = result.token_ids[request.request_id]
+        logprobs = result.logprobs.get(request.request_id) if result.logprobs else None
         request.num_pending -= 1
-        request.token_ids.append(token_ids[0])
+        request.token_ids += token_ids
         self._counters.generated_tokens += 1
         if not request.times.first_token:
             request.times.first_token = now
         self._cache.register(request)
         ending = ending_of(request, self._eos_token_ids)
         if ending is not None:
-            return self._end(request, ending[0], new_token_ids=[token_ids[0]], stop_reason=ending[1])
-        return EngineOutput(request_id=request.request_id, new_token_ids=[token_ids[0]], num_cached_tokens=request.num_cached_tokens)
+            return self._end(request, ending[0], new_token_ids=token_ids, logprobs=logprobs, stop_reason=ending[1])
+        return EngineOutput(
+            request_id=request.request_id,
+            new_token_ids=token_ids,
+            num_cached_tokens=request.num_cached_tokens,
+            logprobs=logprobs,
+            prompt_logprobs=request.take_prompt_logprobs(),
+        )
 
-    def _fail(self, request: Request, epoch: int, error: str) -> EngineOutput | None:
-        """Let nobody share what a failed request computed, and end it if it did not move on since."""
-        self._cache.withdraw(request)
+    def _fail(self, request: Request, epoch: int, error: str, *, is_sound: bool = False) -> EngineOutput | None:
+        """Let nobody share what a failed request computed, unless that is sound, and end it if it did not move on since."""
+        if not is_sound:
+            self._cache.withdraw(request)
         if request.epoch != epoch or request.state is not RequestState.RUNNING:
             return None
         return self._end(request, FinishReason.ERROR, error=error)
@@ -269,6 +291,7 @@ class Scheduler:
         reason: FinishReason,
         *,
         new_token_ids: list[int] | None = None,
+        logprobs: LogprobRows | None = None,
         stop_reason: int | None = None,
         error: str | None = None,
     ) -> EngineOutput:
@@ -294,4 +317,6 @@ class Scheduler:
             stop_reason=stop_reason,
             error=error,
             times=request.times,
+            logprobs=logprobs,
+            prompt_logprobs=request.take_prompt_logprobs(),
         )

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from octavo.logprobs import LogprobRows
 from octavo.scheduler.plan import AddedRequest, StepPlan, StepResult
-from octavo.testing.model import Draw, fold, next_token, scripted
+from octavo.testing.model import Draw, fake_logprobs, fold, next_token, scripted
 from octavo.types import NULL_BLOCK
 
 
@@ -15,6 +16,7 @@ class _Row:
     request: AddedRequest
     tables: list[list[int]]
     num_computed: int
+    num_logprobs: int = 0
     token_ids: list[int] = field(default_factory=list)
     states: list[int] = field(default_factory=list)
 
@@ -31,6 +33,7 @@ class FakeDevice:
 
     Attributes:
         block_sizes: of each KV group.
+        windows: tokens that a token sees in each KV group, itself included; None is all.
         num_blocks: ids go up to this.
         max_num_seqs, max_num_batched_tokens: limits of a step; 0 is none.
     """
@@ -40,12 +43,14 @@ class FakeDevice:
         block_sizes: Sequence[int] = (16,),
         *,
         num_blocks: int,
+        windows: Sequence[int | None] = (),
         vocab_size: int = 1000,
         max_num_seqs: int = 0,
         max_num_batched_tokens: int = 0,
         draw: Draw | None = None,
     ) -> None:
         self.block_sizes = tuple(block_sizes)
+        self.windows = tuple(windows) or (None,) * len(self.block_sizes)
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.num_blocks = num_blocks
@@ -76,10 +81,19 @@ class FakeDevice:
         self._check_limits(plan)
         for request_id, count in plan.num_tokens.items():
             self._write(self._rows[request_id], count)
-        for request_id in plan.num_tokens:
-            self._read(self._rows[request_id])
+        for request_id, count in plan.num_tokens.items():
+            self._read(self._rows[request_id], count)
+        prompt_logprobs = {name: self._prompt_logprobs(self._rows[name], count) for name, count in plan.num_tokens.items()}
+        token_ids = {name: [self._sample(name, count)] for name, count in plan.num_output_tokens.items()}
         return StepResult(
-            step_id=plan.step_id, token_ids={name: [self._sample(name, count)] for name, count in plan.num_output_tokens.items()}
+            step_id=plan.step_id,
+            token_ids=token_ids,
+            logprobs={
+                name: fake_logprobs(sampled, num_top=num_top)
+                for name, sampled in token_ids.items()
+                if (num_top := self._rows[name].request.params.logprobs) is not None
+            },
+            prompt_logprobs={name: rows for name, rows in prompt_logprobs.items() if rows is not None},
         )
 
     def _apply(self, plan: StepPlan) -> None:
@@ -87,7 +101,7 @@ class FakeDevice:
             del self._rows[request_id]
         for added in plan.added:
             assert added.request_id not in self._rows, f"{added.request_id} is added twice"
-            row = _Row(added, [list(table) for table in added.block_ids], added.num_computed_tokens)
+            row = _Row(added, [list(table) for table in added.block_ids], added.num_computed_tokens, added.num_prompt_logprobs)
             for token_id in added.token_ids:
                 row.append(token_id)
             self._rows[added.request_id] = row
@@ -106,7 +120,7 @@ class FakeDevice:
         assert not self.max_num_seqs or len(self._rows) <= self.max_num_seqs, "the device holds too many requests"
         for request_id in ids:
             for table in self._rows[request_id].tables:
-                assert all(NULL_BLOCK < block <= self.num_blocks for block in table), f"{request_id} has a block that is none"
+                assert all(NULL_BLOCK <= block <= self.num_blocks for block in table), f"{request_id} has a block that is none"
 
     def _write(self, row: _Row, count: int) -> None:
         end = row.num_computed + count
@@ -114,16 +128,33 @@ class FakeDevice:
         for group, (size, table) in enumerate(zip(self.block_sizes, row.tables, strict=True)):
             assert end <= len(table) * size, f"{row.request.request_id} lacks blocks"
             for position in range(row.num_computed, end):
-                self._block(group, table[position // size])[position % size] = row.states[position]
+                block = table[position // size]
+                assert block != NULL_BLOCK, f"{row.request.request_id} writes into the null block"
+                self._block(group, block)[position % size] = row.states[position]
         row.num_computed = end
 
-    def _read(self, row: _Row) -> None:
-        for group, (size, table) in enumerate(zip(self.block_sizes, row.tables, strict=True)):
-            for start in range(0, row.num_computed, size):
-                expected = row.states[start : min(start + size, row.num_computed)]
+    def _read(self, row: _Row, count: int) -> None:
+        for group, (size, window, table) in enumerate(zip(self.block_sizes, self.windows, row.tables, strict=True)):
+            first_read = 0 if window is None else max(0, row.num_computed - count - window + 1)
+            for start in range(first_read // size * size, row.num_computed, size):
+                unread = max(0, first_read - start)
+                expected = row.states[start + unread : min(start + size, row.num_computed)]
                 block = table[start // size]
-                found = self._block(group, block)[: len(expected)]
+                assert block != NULL_BLOCK, f"{row.request.request_id} reads the null block"
+                found = self._block(group, block)[unread : unread + len(expected)]
                 assert found == expected, f"{row.request.request_id} reads KV that is not its own in block {block}"
+
+    @staticmethod
+    def _prompt_logprobs(row: _Row, count: int) -> LogprobRows | None:
+        """Of the tokens of the prompt behind those that the step ran; the request is through with them up to `num_computed`."""
+        request = row.request
+        num_top, first = request.params.prompt_logprobs, row.num_computed - count
+        if num_top is None or row.num_logprobs == request.num_prompt_tokens - 1:
+            return None
+        assert first <= row.num_logprobs, f"{request.request_id} skips tokens of its prompt"
+        tokens = row.token_ids[row.num_logprobs + 1 : min(row.num_computed + 1, request.num_prompt_tokens)]
+        row.num_logprobs += len(tokens)
+        return fake_logprobs(tokens, num_top=num_top) if tokens else None
 
     def _sample(self, request_id: str, num_output_tokens: int) -> int:
         row = self._rows[request_id]

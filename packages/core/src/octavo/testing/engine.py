@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from octavo.cache.manager import KVCacheManager
-from octavo.cache.spec import FullAttentionSpec, KVGroup
+from octavo.cache.spec import FullAttentionSpec, KVGroup, SlidingWindowSpec
 from octavo.config.scheduler import SchedulerConfig
 from octavo.engine.loop import EngineLoop
 from octavo.engine.messages import EngineOutput, EngineRequest
@@ -73,10 +73,19 @@ class FakeEngine:
         raise AssertionError(f"the engine still has work after {most} steps")
 
 
+def fake_groups(block_sizes: Sequence[int], windows: Sequence[int | None] = ()) -> list[KVGroup]:
+    """KV groups of one small layer each, with these windows; by default without."""
+    shape: dict[str, Any] = {"num_kv_heads": 1, "head_size": 8, "dtype": "float32"}
+    specs = [FullAttentionSpec(**shape) if window is None else SlidingWindowSpec(**shape, window=window) for window in windows]
+    specs = specs or [FullAttentionSpec(**shape)] * len(block_sizes)
+    return [KVGroup(spec=spec, layers=(layer,), block_size=size) for layer, (spec, size) in enumerate(zip(specs, block_sizes, strict=True))]
+
+
 def fake_engine(
     *,
     num_blocks: int = 12,
     block_sizes: Sequence[int] = (16,),
+    windows: Sequence[int | None] = (),
     max_num_seqs: int = 4,
     max_num_batched_tokens: int = 32,
     long_prefill_token_threshold: int = 0,
@@ -88,21 +97,21 @@ def fake_engine(
     faults: Faults | None = None,
     draw: Draw | None = None,
 ) -> FakeEngine:
-    """Build an engine; `policy` is first come, first served by default."""
-    spec = FullAttentionSpec(num_kv_heads=1, head_size=8, dtype="float32")
-    groups = [KVGroup(spec=spec, num_layers=1, block_size=size) for size in block_sizes]
-    cache = KVCacheManager(groups, num_blocks, enable_prefix_caching=enable_prefix_caching)
+    """Build an engine of one layer a KV group; no group has a window, and `policy` is first come, first served, by default."""
+    groups = fake_groups(block_sizes, windows)
     config = SchedulerConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         long_prefill_token_threshold=long_prefill_token_threshold,
     )
+    cache = KVCacheManager(groups, num_blocks, max_step_tokens=config.max_chunk, enable_prefix_caching=enable_prefix_caching)
     scheduler = Scheduler(
         config, policy or FirstComeFirstServed(), cache, max_model_len=max_model_len, eos_token_ids=frozenset({EOS_TOKEN_ID})
     )
     device = FakeDevice(
         block_sizes,
         num_blocks=num_blocks,
+        windows=windows,
         vocab_size=vocab_size,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,

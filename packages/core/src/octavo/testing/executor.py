@@ -47,7 +47,7 @@ class FakeExecutor(Executor):
         errors = self._faults(plan) if self._faults else {}
         result = self.device.execute(plan)
         tokens = {request_id: token_ids for request_id, token_ids in result.token_ids.items() if request_id not in errors}
-        failed = msgspec.structs.replace(result, token_ids=tokens, errors=errors)
+        failed = msgspec.structs.replace(result, token_ids=tokens, errors=result.errors | errors)
         return _Handle(self._result_coder.decode(msgspec.msgpack.encode(failed)))
 
     def shutdown(self) -> None:

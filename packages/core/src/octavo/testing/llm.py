@@ -92,7 +92,12 @@ def fake_llm(
         config=_config(vocab_size=vocab_size, max_model_len=max_model_len, seed=seed),
         decisions=(),
         info=ModelInfo(
-            vocab_size=vocab_size, max_model_len=max_model_len, eos_token_ids=[EOS_TOKEN_ID], block_size=16, num_blocks=num_blocks
+            vocab_size=vocab_size,
+            max_model_len=max_model_len,
+            eos_token_ids=[EOS_TOKEN_ID],
+            block_size=16,
+            num_blocks=num_blocks,
+            max_pool_tokens=fake.cache.max_tokens,
         ),
         tokenizer=tokenizer,
         chat_template=ChatTemplate(tokenizer.chat_template),

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
 
+from octavo.logprobs import LogprobRows
+
 _MASK = (1 << 64) - 1
 
 Draw = Callable[[str, int, int], int]
@@ -39,6 +41,12 @@ def continuation(
         state = fold(state, token)
         context += state
     return tokens
+
+
+def fake_logprobs(tokens: Sequence[int], *, num_top: int) -> LogprobRows:
+    """What the model says of tokens: the value -t / 1000 and the rank t + 1 of token t, whatever comes before; token 0 is the likeliest."""
+    ids = [alternative for token_id in tokens for alternative in (token_id, *range(num_top))]
+    return LogprobRows.pack(ids, [-token_id / 1000 for token_id in ids], [token_id + 1 for token_id in tokens])
 
 
 def scripted(scripts: dict[str, list[int]]) -> Draw:

@@ -1,5 +1,6 @@
 """A runner without torch, for everything above the runner: registered as "octavo.testing.runner:FakeRunner"."""
 
+from octavo.cache.spec import kv_groups
 from octavo.config.engine import Decision, EngineConfig
 from octavo.engine.runner import ModelRunner, PoolSize
 from octavo.plugins.registries import Registries
@@ -15,9 +16,11 @@ class FakeRunner(ModelRunner):
     def __init__(self, config: EngineConfig, registries: Registries) -> None:
         super().__init__(config, registries)
         self._num_blocks = config.cache.num_blocks or DEFAULT_NUM_BLOCKS
+        groups = kv_groups(config.model, block_size=config.cache.block_size, dtype=config.cache.dtype)
         self._device = FakeDevice(
-            (config.cache.block_size,),
+            [group.block_size for group in groups],
             num_blocks=self._num_blocks,
+            windows=[group.spec.window for group in groups],
             vocab_size=config.model.vocab_size,
             max_num_seqs=config.scheduler.max_num_seqs,
             max_num_batched_tokens=config.scheduler.max_num_batched_tokens,

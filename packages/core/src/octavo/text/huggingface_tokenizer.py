@@ -57,7 +57,10 @@ def _spelling(value: Any) -> str | None:
 def _chat_template(files: ModelFiles, config: ForeignFields) -> str | None:
     """The file beside the tokenizer, or the field of its configuration: one template, or several by name."""
     if files.chat_template is not None:
-        return files.chat_template.read_text(encoding="utf-8")
+        try:
+            return files.chat_template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CheckpointError(f"{files.chat_template} cannot be read: {error}") from error
     templates = config.values.get("chat_template")
     if not isinstance(templates, list):
         return config.text("chat_template") if config.has("chat_template") else None

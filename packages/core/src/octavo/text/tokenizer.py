@@ -1,6 +1,7 @@
 """Text to token ids and back."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from tokenizers import Tokenizer as Backend
 
@@ -14,9 +15,16 @@ from octavo.text.tokenizer_settings import TokenizerSettings
 
 
 def load_tokenizer(files: ModelFiles) -> "Tokenizer":
-    """The tokenizer of a model on disk. Raises `CheckpointError` naming what is missing, damaged or not supported."""
+    """The tokenizer of a model on disk. Raises `CheckpointError` naming what is missing, damaged or not supported.
+
+    Where the weights are made up, the tokenizer may be missing too: then there are only token ids.
+    """
     if files.format == "gguf":
-        return Tokenizer(read_gguf_tokenizer(read_gguf_metadata(files.weights[0])))
+        return Tokenizer(read_gguf_tokenizer(read_gguf_metadata(files.weights[0], with_data=not files.dummy)))
+    if files.dummy and files.tokenizer is None:
+        from octavo.text.token_ids_only import TokenIdsOnly
+
+        return TokenIdsOnly()
     return Tokenizer(read_huggingface_tokenizer(files))
 
 
@@ -30,7 +38,10 @@ class Tokenizer:
         special_token_ids: what `skip_special_tokens` leaves out.
         strips_leading_space: a space at the very start of a decoded text belongs to the tokenizer, not to the text.
         chat_template: the jinja source that came with it.
+        makes_text: whether there is any text; False where a model has no tokenizer.
     """
+
+    makes_text: ClassVar[bool] = True
 
     def __init__(self, settings: TokenizerSettings) -> None:
         self._backend = settings.backend

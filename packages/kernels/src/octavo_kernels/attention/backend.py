@@ -18,6 +18,7 @@ class AttentionSpec:
         num_heads, num_kv_heads, head_size: H, G, D; H is a multiple of G.
         scale: what scores are multiplied with, usually D ** -0.5.
         sliding_window: tokens a query sees, itself included; None is all.
+        soft_cap: c of c * tanh(score / c), applied before the softmax; None is no cap.
     """
 
     num_heads: int
@@ -25,6 +26,7 @@ class AttentionSpec:
     head_size: int
     scale: float
     sliding_window: int | None = None
+    soft_cap: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

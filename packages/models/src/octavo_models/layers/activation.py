@@ -5,5 +5,11 @@ from collections.abc import Callable
 from torch import Tensor
 from torch.nn import functional
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"silu": functional.silu}
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """x Φ(x) with Φ, the normal distribution, approximated by a tanh (Hendrycks and Gimpel 2016)."""
+    return functional.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"silu": functional.silu, "gelu_tanh": gelu_tanh}
 """Name -> elementwise function. Methods get the name, so that a kernel with a fused activation can choose by it."""

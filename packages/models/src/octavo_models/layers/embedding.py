@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from octavo.errors import CheckpointError
 from octavo_models.layers.linear import Linear, LinearMethod
 from octavo_models.layers.parallel import SINGLE, ParallelGroup, Part, WeightLayout, empty_parameter
 
@@ -51,3 +52,13 @@ class VocabularyHead(Linear):
             )
         if tied:
             self.weight = embedding.weight
+
+    def untie(self, weight: Tensor) -> bool:
+        """Take a checkpoint's own head, float [V, E], where its content is not the embedding's. Returns whether it was taken."""
+        if tuple(weight.shape) != (self.parts[0].size, self.in_features):
+            raise CheckpointError(f"the head has shape {tuple(weight.shape)}, the embedding {(self.parts[0].size, self.in_features)}")
+        own = weight[self.parts[0].shard(self.group)].to(self.weight)
+        if torch.equal(own, self.weight):
+            return False
+        self.weight = nn.Parameter(own.clone(), requires_grad=False)
+        return True

@@ -1,5 +1,7 @@
 """The gated feed-forward layer (Shazeer 2020)."""
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 
@@ -7,7 +9,15 @@ from octavo_models.layers.linear import Linear
 from octavo_models.layers.parallel import SINGLE, ParallelGroup
 
 
-class GatedMLP(nn.Module):
+class FeedForward(nn.Module, ABC):
+    """What stands in a layer's second half."""
+
+    @abstractmethod
+    def add(self, x: Tensor, residual: Tensor) -> Tensor:
+        """x [N, E], residual [N, E] -> residual + what this makes of x; leaves `residual` as it is."""
+
+
+class GatedMLP(FeedForward):
     """down(activation(gate(x)) * up(x)), gate and up as one product.
 
     Args:

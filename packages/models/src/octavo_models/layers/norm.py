@@ -7,18 +7,20 @@ from octavo_models.layers.parallel import Part, WeightLayout, empty_parameter
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x²) + eps) * weight over the last dimension, computed in float32.
+    """x / sqrt(mean(x²) + eps) * (offset + weight) over the last dimension, computed in float32.
 
     Args:
         size: of the last dimension.
         eps: keeps rows of zeros finite.
         dtype: of the weight.
+        offset: 1 where the model's weights are told from 1 on.
     """
 
-    def __init__(self, size: int, eps: float, *, dtype: torch.dtype) -> None:
+    def __init__(self, size: int, eps: float, *, dtype: torch.dtype, offset: float = 0.0) -> None:
         super().__init__()
         self.size = size
         self.eps = eps
+        self.offset = offset
         self.weight = empty_parameter((size,), dtype)
 
     def layout(self, parameter: str) -> WeightLayout:  # noqa: ARG002  (there is but one)
@@ -29,4 +31,5 @@ class RMSNorm(nn.Module):
         """x [..., size] -> the same shape and type."""
         wide = x.float()
         scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + self.eps)
-        return (wide * scale * self.weight.float()).to(x.dtype)
+        weight = self.weight.float()
+        return (wide * scale * (weight + self.offset if self.offset else weight)).to(x.dtype)

@@ -59,18 +59,21 @@ class WeightLayout:
         parts: the tensors that are fused along dimension 0, in order.
         columns: size of dimension 1 over all ranks; None for a vector.
         axis: the dimension that ranks split; None where every rank holds all.
+        stack: how many such parameters lie one behind the other, as those of experts, in a dimension before these; None: there is none.
     """
 
     parts: tuple[Part, ...]
     columns: int | None = None
     axis: int | None = None
+    stack: int | None = None
 
     def local_shape(self, group: ParallelGroup) -> tuple[int, ...]:
         """Shape of the parameter on a rank."""
-        rows = sum(part.local_size(group) if self.axis == 0 else part.size for part in self.parts)
-        if self.columns is None:
-            return (rows,)
-        return (rows, Part(self.columns).local_size(group) if self.axis == 1 else self.columns)
+        shape = [] if self.stack is None else [self.stack]
+        shape.append(sum(part.local_size(group) if self.axis == 0 else part.size for part in self.parts))
+        if self.columns is not None:
+            shape.append(Part(self.columns).local_size(group) if self.axis == 1 else self.columns)
+        return tuple(shape)
 
 
 @runtime_checkable

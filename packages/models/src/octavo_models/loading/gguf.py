@@ -1,11 +1,13 @@
 """Reads GGUF checkpoints: names and row order become those of Hugging Face, quantized blocks become floating point."""
 
+import math
 import re
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from octavo.errors import CheckpointError
 from octavo.model.config import ModelConfig
 from octavo.model.gguf_metadata import GGUFMetadata, GGUFTensor, read_gguf_metadata
 from octavo_models.loading.ahead import map_ahead
@@ -18,11 +20,18 @@ _LAYER_MODULES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
+}
+_GEMMA3_MODULES = _LAYER_MODULES | {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
 }
 _IGNORED = frozenset({"rope_freqs.weight"})
 """Read with the configuration."""
@@ -40,26 +49,34 @@ def open_gguf(paths: tuple[Path, ...], config: ModelConfig, dtype: torch.dtype) 
     tensors = [(header, tensor) for header in headers for name, tensor in header.tensors.items() if name not in _IGNORED]
     for _, tensor in tensors:
         check_supported(tensor.name, tensor.type_name)
+        if 0 in tensor.shape:
+            raise CheckpointError(f"tensor {tensor.name!r} has shape {tensor.shape}, which holds nothing: the file is damaged")
     mapped = {path: _map_file(path) for path in paths}
 
     def decode(place: tuple[GGUFMetadata, GGUFTensor]) -> tuple[str, Tensor]:
         header, tensor = place
         data = mapped[header.path][tensor.offset : tensor.offset + tensor.num_bytes]
-        name = hugging_face_name(tensor.name)
+        name = hugging_face_name(tensor.name, config.architecture)
+        if config.architecture == "gemma3" and name.endswith("norm.weight"):
+            # Such files hold what the norm multiplies with; checkpoints hold the difference to 1, which a narrow type keeps better.
+            return name, dequantize(data, tensor.type_name, tensor.shape, torch.float32) - 1
         weight = dequantize(data, tensor.type_name, tensor.shape, dtype)
         heads = _permuted_heads(header, name, config)
-        return name, weight if heads is None else restore_row_order(weight, heads)
+        # Rows that make no whole heads stay as they are: where they are to go, their shape is refused by name.
+        return name, weight if heads is None or len(weight) % (2 * heads) else restore_row_order(weight, heads)
 
-    return WeightStream(len(tensors), map_ahead(decode, tensors))
+    num_values = sum(math.prod(tensor.shape) for _, tensor in tensors)
+    return WeightStream(len(tensors), num_values, map_ahead(decode, tensors))
 
 
-def hugging_face_name(name: str) -> str:
+def hugging_face_name(name: str, architecture: str = "llama") -> str:
     """A tensor's name in GGUF -> in Hugging Face checkpoints; a name of neither kind stays, and the model refuses it."""
+    layer_modules = _GEMMA3_MODULES if architecture == "gemma3" else _LAYER_MODULES
     match = _NAME.fullmatch(name)
     if match and match["layer"] is None and match["module"] in _MODULES:
         return f"{_MODULES[match['module']]}.{match['leaf']}"
-    if match and match["layer"] is not None and match["module"] in _LAYER_MODULES:
-        return f"model.layers.{match['layer']}.{_LAYER_MODULES[match['module']]}.{match['leaf']}"
+    if match and match["layer"] is not None and match["module"] in layer_modules:
+        return f"model.layers.{match['layer']}.{layer_modules[match['module']]}.{match['leaf']}"
     return name
 
 

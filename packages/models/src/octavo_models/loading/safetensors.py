@@ -1,6 +1,7 @@
 """Reads safetensors checkpoints, whole or in shards, through memory maps."""
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,17 +26,19 @@ def open_safetensors(files: ModelFiles) -> WeightStream:
     if not paths:
         raise CheckpointError(f"{files.folder} holds no weights: incomplete download?")
     homes: dict[str, Path] = {}
+    num_values = 0
     for path in paths:
         if path.suffix != ".safetensors":
             raise CheckpointError(f"{path} is refused: only safetensors and GGUF are loaded, as pickled weights can run code; convert it")
-        for name in read_header(path):
+        for name, tensor in read_header(path).items():
             if name in homes:
                 raise CheckpointError(f"tensor {name!r} is in {homes[name]} and in {path}")
             homes[name] = path
+            num_values += math.prod(tensor.shape)
     for name, shard in index.items():
         if homes.get(name) != files.folder / shard:
             raise CheckpointError(f"{files.index} says that tensor {name!r} is in {shard}, which does not hold it: incomplete download?")
-    return WeightStream(len(homes), _read(paths))
+    return WeightStream(len(homes), num_values, _read(paths))
 
 
 def _read_index(path: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import CheckpointError
+from octavo.model.foreign import open_file
 
 MAX_HEADER_BYTES = 100_000_000
 """The format's own limit."""
@@ -37,7 +38,7 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
     if not path.is_file():
         raise CheckpointError(f"{path} is missing: incomplete download?")
     size = path.stat().st_size
-    with path.open("rb") as file:
+    with open_file(path) as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(MAX_HEADER_BYTES, size - 8):
             raise CheckpointError(f"{path} has {size} bytes and cannot hold the header that it announces: truncated or not safetensors")
@@ -50,7 +51,9 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
 def _parse(path: Path, text: bytes) -> dict[str, StoredTensor]:
     try:
         header = json.loads(text, object_pairs_hook=lambda pairs: _without_duplicates(path, pairs))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except CheckpointError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"the header of {path} is not JSON: {error}") from error
     if not isinstance(header, dict):
         raise CheckpointError(f"the header of {path} is not a JSON object")

@@ -12,8 +12,10 @@ class WeightStream:
 
     Attributes:
         num_tensors: how many will come.
+        num_values: elements of all of them together.
         tensors: pairs of Hugging Face name and tensor on the CPU; to be read once. A tensor may be a view of a mapped file.
     """
 
     num_tensors: int
+    num_values: int
     tensors: Iterator[tuple[str, Tensor]]

@@ -45,6 +45,7 @@ class InputBuffers:
     for each KV group slots int64 [N] and a block table int32 [R * T]."""
 
     def __init__(self, *, max_tokens: int, max_requests: int, max_blocks: Sequence[int], device: torch.device) -> None:
+        self.device = device
         self.token_ids = HostArray(max_tokens, torch.int64, device)
         self.positions = HostArray(max_tokens, torch.int64, device)
         self.query_start = HostArray(max_requests + 1, torch.int32, device)

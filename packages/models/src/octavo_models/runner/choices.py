@@ -7,14 +7,15 @@ import torch
 
 from octavo.config.engine import Decision
 from octavo.errors import ConfigurationError, PluginError
+from octavo.model.architecture import unknown_architecture
 from octavo.plugins.registries import Registries
 from octavo.plugins.registry import Registry
 from octavo_kernels.attention import AttentionBackend, AttentionSpec
 from octavo_kernels.attention.select import AUTO, EVERYWHERE, PREFERENCES, choose_attention_backend
 from octavo_models.model import PiecewiseModel
-from octavo_models.sampling import Sampler
+from octavo_models.sampling import LogitsProcessor, Sampler
 
-__all__ = ["AUTO", "attention_backend", "model_class", "resolve_class", "sampler_class"]
+__all__ = ["AUTO", "attention_backend", "logits_processor_class", "model_class", "resolve_class", "sampler_class"]
 
 T = TypeVar("T")
 
@@ -24,16 +25,18 @@ DEFAULT_SAMPLER = "default"
 def model_class(registries: Registries, architecture: str) -> type[PiecewiseModel]:
     """The class of an architecture. Raises `ConfigurationError` where none is registered, `PluginError` for a wrong one."""
     if architecture not in registries.models:
-        known = ", ".join(registries.models) or "none"
-        raise ConfigurationError(
-            f"no model of architecture {architecture!r}: there are {known}; a plugin can add one with octavo_register_models"
-        )
+        raise unknown_architecture(architecture, list(registries.models))
     return resolve_class(registries.models, architecture, PiecewiseModel)  # type: ignore[type-abstract]
 
 
 def sampler_class(registries: Registries, name: str) -> type[Sampler]:
     """The class of a sampler; "auto" is the built-in one. Raises `ConfigurationError` or `PluginError`."""
     return resolve_class(registries.samplers, DEFAULT_SAMPLER if name == AUTO else name, Sampler)  # type: ignore[type-abstract]
+
+
+def logits_processor_class(registries: Registries, name: str) -> type[LogitsProcessor]:
+    """The class of a logits processor. Raises `ConfigurationError` or `PluginError`."""
+    return resolve_class(registries.logits_processors, name, LogitsProcessor)  # type: ignore[type-abstract]
 
 
 def attention_backend(

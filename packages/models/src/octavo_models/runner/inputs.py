@@ -14,6 +14,7 @@ from octavo.scheduler.plan import StepPlan
 from octavo_kernels.attention import AttentionStep
 from octavo_models.runner.batch import BatchState
 from octavo_models.runner.buffers import HostArray, InputBuffers
+from octavo_models.runner.prompt_rows import PromptRows, prompt_rows
 from octavo_models.runner.table import RowTable
 
 
@@ -35,12 +36,14 @@ class SamplingRows:
 
 @dataclass(frozen=True, kw_only=True)
 class StepInputs:
-    """What the forward takes: token ids and positions int64 [N], one attention step a KV group, and who samples."""
+    """What the forward takes: token ids and positions int64 [N], one attention step a KV group, who samples, and which tokens of prompts
+    have their log-probabilities taken."""
 
     token_ids: Tensor
     positions: Tensor
     attention: tuple[AttentionStep, ...]
     sampling: SamplingRows
+    prompt: PromptRows | None = None
 
 
 def prepare(plan: StepPlan, state: BatchState, buffers: InputBuffers, block_sizes: tuple[int, ...]) -> StepInputs:
@@ -77,6 +80,7 @@ def prepare(plan: StepPlan, state: BatchState, buffers: InputBuffers, block_size
         positions=_fill(buffers.positions, positions),
         attention=attention,
         sampling=sampling,
+        prompt=prompt_rows(plan, state, slots, first_rows, buffers.device) if state.sampling.logprobs else None,
     )
 
 

@@ -6,26 +6,22 @@ import torch
 from torch import nn
 
 from octavo.config.machine import read_machine
-from octavo.memory import MemoryLedger
+from octavo.memory import GPU_RESERVE, MemoryLedger
 from octavo.model.config import ModelConfig
+from octavo.plan.estimates import activation_bytes
 from octavo.sampling_params import SamplingParams
 from octavo.scheduler.plan import AddedRequest, StepPlan
 from octavo.types import NULL_BLOCK
-
-_GPU_RESERVE = 256 << 20
-"""Bytes kept free on a GPU for what libraries take without asking."""
+from octavo_models.runner.prompt_rows import HEAD_BYTES
 
 
 def estimate_activations(model: ModelConfig, *, max_tokens: int, max_requests: int, dtype: torch.dtype) -> int:
     """Bytes of what one layer and the sampler hold at once, by arithmetic; on a CPU a forward of the largest step would take seconds.
 
-    A layer: residual, its normed copy, projections and attention's output, gate and up with their product. The sampler: logits, once
-    more in float32.
+    Before the sampler come the logits of prompts whose log-probabilities are wanted.
     """
-    heads = 2 * (model.num_heads + model.num_kv_heads) * model.head_size
-    layer = max_tokens * (3 * model.hidden_size + heads + 3 * model.intermediate_size) * dtype.itemsize
-    logits = min(max_requests, max_tokens) * model.vocab_size * (dtype.itemsize + 4)
-    return max(layer, logits)
+    usual = activation_bytes(model, max_tokens=max_tokens, max_requests=max_requests, element_bytes=dtype.itemsize)
+    return max(usual, min(HEAD_BYTES, 4 * max_tokens * model.vocab_size))
 
 
 def measure_activations(run: Callable[[], object], device: torch.device) -> int:
@@ -53,7 +49,7 @@ def largest_step(*, max_tokens: int, max_requests: int, max_model_len: int, bloc
             num_prompt_tokens=length,
             num_computed_tokens=0,
             block_ids=[[NULL_BLOCK] * -(-length // block_size)] * num_groups,
-            params=SamplingParams(temperature=1.0, top_p=0.9),
+            params=SamplingParams(temperature=1.0, top_p=0.9, prompt_logprobs=0),
             ending_token_ids=[],
             seed=index,
         )
@@ -75,7 +71,7 @@ def read_ledger(device: torch.device, *, weights: int, activations: int) -> Memo
         machine = read_machine()
         return MemoryLedger(total=machine.total_memory, available=machine.available_memory, weights=weights, activations=activations)
     available, total = torch.cuda.mem_get_info(device)
-    return MemoryLedger(total=total, available=available, weights=weights, activations=activations, reserve=_GPU_RESERVE)
+    return MemoryLedger(total=total, available=available, weights=weights, activations=activations, reserve=GPU_RESERVE)
 
 
 def weight_bytes(model: nn.Module) -> int:

@@ -1,8 +1,10 @@
 """The model runner for torch: builds what a step needs and hands the steps on."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from torch import Tensor
 
 from octavo.cache.spec import KVGroup, kv_groups
 from octavo.config.engine import Decision, EngineConfig
@@ -12,13 +14,15 @@ from octavo.memory import log_pool, size_pool
 from octavo.plugins.registries import Registries
 from octavo.scheduler.plan import StepPlan, StepResult
 from octavo_kernels.attention import AttentionBackend, AttentionSpec
+from octavo_models.loading.room import room_for
 from octavo_models.model import PiecewiseModel
 from octavo_models.runner.batch import BatchState
 from octavo_models.runner.buffers import BorderBuffers, InputBuffers
-from octavo_models.runner.choices import AUTO, attention_backend, model_class, sampler_class
+from octavo_models.runner.choices import AUTO, attention_backend, logits_processor_class, model_class, sampler_class
 from octavo_models.runner.forward import Forward
 from octavo_models.runner.memory_profile import estimate_activations, largest_step, measure_activations, read_ledger, weight_bytes
-from octavo_models.runner.pool import allocate_pool
+from octavo_models.runner.pool import KVPool, allocate_pool
+from octavo_models.runner.sample import RowSampler
 from octavo_models.runner.step import Step
 from octavo_models.runner.threads import choose_threads
 from octavo_models.sampling import Sampler
@@ -82,6 +86,7 @@ class TorchModelRunner(ModelRunner):
         )
         self.decisions = (attention, threads)
 
+    @room_for("the KV pool and the buffers of a step", "lower max_num_batched_tokens, max_num_seqs or the size of the pool")
     def allocate_pool(self) -> PoolSize:
         """Size and allocate the pool, and with it everything else that steps use."""
         loaded, config = self._require_loaded(), self.config
@@ -93,12 +98,13 @@ class TorchModelRunner(ModelRunner):
             max_model_len=config.load.max_model_len,
             max_model_len_is_explicit=config.load.max_model_len_is_explicit,
             max_num_seqs=config.scheduler.max_num_seqs,
+            max_step_tokens=config.scheduler.max_chunk,
             ledger=read_ledger(
                 self._device, weights=weight_bytes(loaded.model), activations=self._activation_bytes(loaded, buffers, page_shapes)
             ),
             on_cpu=self._device.type == "cpu",
         )
-        log_pool(self._groups, size)
+        log_pool(self._groups, size, max_step_tokens=config.scheduler.max_chunk)
         self._step = self._make_step(loaded, buffers, page_shapes, num_blocks=size.num_blocks + 1, max_model_len=size.max_model_len)
         return size
 
@@ -138,10 +144,12 @@ class TorchModelRunner(ModelRunner):
 
     def _make_step(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes, *, num_blocks: int, max_model_len: int) -> Step:
         limits, groups = self.config.scheduler, self._groups
-        sampling = SamplingState(limits.max_num_seqs, self.config.model.vocab_size, self._device)
+        find_processor = partial(logits_processor_class, self.registries)
+        sampling = SamplingState(limits.max_num_seqs, self.config.model.vocab_size, self._device, find_processor=find_processor)
         pool = allocate_pool(num_blocks=num_blocks, page_shapes=page_shapes, dtype=self._cache_dtype, device=self._device)
+        state = BatchState(max_num_seqs=limits.max_num_seqs, num_groups=len(groups), sampling=sampling)
         return Step(
-            state=BatchState(max_num_seqs=limits.max_num_seqs, num_groups=len(groups), sampling=sampling),
+            state=state,
             buffers=InputBuffers(
                 max_tokens=limits.max_num_batched_tokens,
                 max_requests=limits.max_num_seqs,
@@ -153,22 +161,46 @@ class TorchModelRunner(ModelRunner):
                 model=loaded.model,
                 backend=loaded.backend,
                 buffers=buffers,
-                rotary=loaded.model.rotary_table(max_model_len).to(self._device),
-                caches=pool.caches,
+                rotary=[table.to(self._device) for table in loaded.model.rotary_tables(max_model_len)],
+                caches=_caches_by_layer(pool, groups),
             ),
-            pool=pool,
-            sampler=loaded.sampler,
+            sampler=RowSampler(state=state, sampler=loaded.sampler, pool=pool),
         )
 
 
 def _page_shapes(loaded: _Loaded, groups: tuple[KVGroup, ...]) -> PageShapes:
-    """Page shapes of the model's layers. Raises `PluginError` where a backend's pages have another size than is planned for."""
-    layers = iter(loaded.model.layers)
-    shapes = [[loaded.backend.page_shape(next(layers).attention) for _ in range(group.num_layers)] for group in groups]
-    for group, pages in zip(groups, shapes, strict=True):
+    """Page shapes of the layers of each group, and of those that pad it.
+
+    Raises `PluginError` where a layer sees more than its group keeps, or a backend's pages have another size than is planned for.
+    """
+    shapes = []
+    for group in groups:
+        specs = [loaded.model.layers[layer].attention for layer in group.layers]
+        for layer, spec in zip(group.layers, specs, strict=True):
+            _check_window(layer, seen=spec.sliding_window, kept=group.spec.window)
+        pages = [loaded.backend.page_shape(spec) for spec in specs]
+        pages += pages[-1:] * group.num_padded_layers
         num_bytes = sum(torch.Size(page).numel() for page in pages) * loaded.backend.dtype.itemsize
         if num_bytes != group.bytes_per_block:
             raise PluginError(
                 f"attention backend {loaded.backend.name!r} has blocks of {num_bytes} bytes; {group.bytes_per_block} are planned for"
             )
+        shapes.append(pages)
     return shapes
+
+
+def _check_window(layer: int, *, seen: int | None, kept: int | None) -> None:
+    if kept is not None and (seen is None or seen > kept):
+        reach = "every token" if seen is None else f"{seen} tokens"
+        raise PluginError(
+            f"layer {layer} of the model sees {reach}, but its configuration says that it has a window of {kept}, beyond which "
+            "no KV is kept: its AttentionSpec must have the sliding_window of ModelConfig.window"
+        )
+
+
+def _caches_by_layer(pool: KVPool, groups: tuple[KVGroup, ...]) -> list[tuple[int, Tensor]]:
+    """The KV group and the cache of each layer."""
+    by_layer: dict[int, tuple[int, Tensor]] = {}
+    for index, (group, caches) in enumerate(zip(groups, pool.caches, strict=True)):
+        by_layer |= {layer: (index, cache) for layer, cache in zip(group.layers, caches, strict=False)}
+    return [by_layer[layer] for layer in range(len(by_layer))]

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from octavo.scheduler.plan import AddedRequest
-from octavo_models.sampling.biases import LogitBias, bias_entries, logit_bias
+from octavo_models.sampling.biases import LogitBias, allowed_entries, bias_entries, logit_bias
+from octavo_models.sampling.logprobs import LogprobWish, logprob_wish
 from octavo_models.sampling.penalties import PenaltyTable, wants_penalties
+from octavo_models.sampling.processors import FindProcessor, ProcessorTable, no_processors
 from octavo_models.sampling.sampler import SamplingBatch
 from octavo_models.sampling.uniforms import SEED_MASK, uniforms
 
@@ -24,10 +26,18 @@ class SamplingState:
         max_num_seqs: number of slots.
         vocab_size: V.
         device: of the logits.
+        find_processor: the class of a logits processor.
+
+    Attributes:
+        vocab_size: V.
+        logprobs: slot to what its request asked for, where it asked for any.
+        processors: of the requests that asked for any.
     """
 
-    def __init__(self, max_num_seqs: int, vocab_size: int, device: torch.device) -> None:
-        self._vocab_size = vocab_size
+    def __init__(self, max_num_seqs: int, vocab_size: int, device: torch.device, *, find_processor: FindProcessor = no_processors) -> None:
+        self.logprobs: dict[int, LogprobWish] = {}
+        self.processors = ProcessorTable(find_processor, vocab_size)
+        self.vocab_size = vocab_size
         self._device = device
         self._parameters = np.zeros(max_num_seqs, dtype=_PARAMETERS)
         self._biases: dict[int, LogitBias] = {}
@@ -36,30 +46,44 @@ class SamplingState:
     def add(self, slot: int, request: AddedRequest) -> None:
         """Take in a request, with the output that it has so far."""
         params = request.params
-        top_k = params.top_k if 0 < params.top_k < self._vocab_size else self._vocab_size
+        top_k = params.top_k if 0 < params.top_k < self.vocab_size else self.vocab_size
         temperature = 0.0 if params.is_greedy else params.temperature
-        ranked = temperature > 0 and (top_k < self._vocab_size or params.top_p < 1)
+        ranked = temperature > 0 and (top_k < self.vocab_size or params.top_p < 1)
         self._parameters[slot] = (temperature, top_k, params.top_p, params.min_p, request.seed & SEED_MASK, temperature > 0, ranked)
-        if (bias := logit_bias(request)) is not None:
+        if (bias := logit_bias(request, self.vocab_size)) is not None:
             self._biases[slot] = bias
         if wants_penalties(params):
             self._penalties.add(slot, params, request.token_ids, request.num_prompt_tokens)
+        if (wish := logprob_wish(request)) is not None:
+            self.logprobs[slot] = wish
+        if params.logits_processors:
+            self.processors.add(slot, params)
 
     def move(self, source: int, target: int) -> None:
         """The request of one slot lies in another, free one from now on."""
         self._parameters[target] = self._parameters[source]
         if (bias := self._biases.pop(source, None)) is not None:
             self._biases[target] = bias
+        if (wish := self.logprobs.pop(source, None)) is not None:
+            self.logprobs[target] = wish
         self._penalties.move(source, target)
+        self.processors.move(source, target)
 
     def remove(self, slot: int) -> None:
         """Forget the request of a slot."""
         self._biases.pop(slot, None)
+        self.logprobs.pop(slot, None)
         self._penalties.remove(slot)
+        self.processors.remove(slot)
 
     def record(self, slots: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
         """Note one new output token for each of these slots."""
         self._penalties.record(slots, tokens)
+        if not self._biases:
+            return
+        for slot, token in zip(slots.tolist(), tokens.tolist(), strict=True):
+            if (bias := self._biases.get(slot)) is not None and bias.bad_sequences is not None:
+                bias.bad_sequences.record(token)
 
     def batch(self, slots: NDArray[np.int64], num_output_tokens: NDArray[np.int64]) -> SamplingBatch:
         """What the sampler is told of one step.
@@ -84,18 +108,22 @@ class SamplingState:
             "plain_rows": self._tensor(plain_rows) if len(plain_rows) else None,
             "ranked_rows": self._tensor(ranked_rows) if len(ranked_rows) else None,
             "temperature": self._tensor(parameters["temperature"]),
-            "top_k": self._tensor(top_k) if (top_k < self._vocab_size).any() else None,
+            "top_k": self._tensor(top_k) if (top_k < self.vocab_size).any() else None,
             "top_p": self._tensor(top_p) if (top_p < 1).any() else None,
             "min_p": self._tensor(min_p) if (min_p > 0).any() else None,
             "uniforms": self._tensor(numbers),
         }
 
     def _bias_fields(self, slots: NDArray[np.int64], num_output_tokens: NDArray[np.int64]) -> dict[str, Any]:
-        entries = bias_entries(self._biases, slots, num_output_tokens) if self._biases else None
-        if entries is None:
-            return {}
-        rows, ids, values = entries
-        return {"bias_rows": self._tensor(rows), "bias_ids": self._tensor(ids), "bias_values": self._tensor(values)}
+        fields: dict[str, Tensor] = {}
+        if not self._biases:
+            return fields
+        if (bias := bias_entries(self._biases, slots, num_output_tokens)) is not None:
+            fields |= {"bias_rows": self._tensor(bias.rows), "bias_ids": self._tensor(bias.ids), "bias_values": self._tensor(bias.values)}
+        if (allowed := allowed_entries(self._biases, slots)) is not None:
+            fields["restricted_rows"] = self._tensor(allowed.restricted_rows)
+            fields |= {"allowed_rows": self._tensor(allowed.rows), "allowed_ids": self._tensor(allowed.ids)}
+        return fields
 
     def _penalty_fields(self, slots: NDArray[np.int64]) -> dict[str, Any]:
         rows = self._penalties.rows_of(slots) if len(self._penalties) else None

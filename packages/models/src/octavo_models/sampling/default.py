@@ -2,7 +2,7 @@
 
 Order of operations, each on what the one before left:
 
-1. logit bias, and -inf for tokens that may not come yet (`min_tokens`);
+1. logit bias, and -inf for tokens that may not come (`min_tokens`, `bad_words`, all but `allowed_token_ids`);
 2. penalties: repetition, then frequency and presence;
 3. greedy rows take the largest logit and are done;
 4. temperature, and with it probabilities;

@@ -9,15 +9,21 @@ from octavo_models.sampling.sampler import SamplingBatch
 
 def has_edits(batch: SamplingBatch) -> bool:
     """Whether any logit of the step is edited."""
-    return batch.bias_rows is not None or batch.penalty_rows is not None
+    return batch.bias_rows is not None or batch.restricted_rows is not None or batch.penalty_rows is not None
 
 
 def apply_edits(logits: Tensor, batch: SamplingBatch) -> None:
-    """Biases first, then penalties; logits float32 [R, V], changed in place."""
+    """Biases first, then what alone may come, then penalties; logits float32 [R, V], changed in place."""
     if batch.bias_rows is not None:
         assert batch.bias_ids is not None
         assert batch.bias_values is not None
         logits.index_put_((batch.bias_rows, batch.bias_ids), batch.bias_values, accumulate=True)
+    if batch.restricted_rows is not None:
+        assert batch.allowed_rows is not None
+        assert batch.allowed_ids is not None
+        kept = logits[batch.allowed_rows, batch.allowed_ids]
+        logits.index_fill_(0, batch.restricted_rows, -torch.inf)
+        logits.index_put_((batch.allowed_rows, batch.allowed_ids), kept)
     if batch.penalty_rows is not None:
         step = rows_at_once(logits)
         for start in range(0, len(batch.penalty_rows), step):

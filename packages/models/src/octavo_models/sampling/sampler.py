@@ -1,7 +1,7 @@
 """What a sampler is."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from torch import Tensor
@@ -24,6 +24,8 @@ class SamplingBatch:
         penalty_rows: int64 [P].
         presence_penalty, frequency_penalty, repetition_penalty: float32 [P].
         bias_rows, bias_ids, bias_values: int64, int64, float32 [K]: additions to single logits (logit bias; -inf forbids).
+        restricted_rows: int64 [A], rows in which only some tokens may come, each once.
+        allowed_rows, allowed_ids: int64 [L]: the tokens that may come in them.
     """
 
     all_greedy: bool
@@ -43,6 +45,13 @@ class SamplingBatch:
     bias_rows: Tensor | None = None
     bias_ids: Tensor | None = None
     bias_values: Tensor | None = None
+    restricted_rows: Tensor | None = None
+    allowed_rows: Tensor | None = None
+    allowed_ids: Tensor | None = None
+
+    def without_edits(self) -> "SamplingBatch":
+        """The same for logits that `apply_edits` was through with: no biases, no restrictions, no penalties."""
+        return replace(self, bias_rows=None, restricted_rows=None, penalty_rows=None)
 
 
 class Sampler(ABC):

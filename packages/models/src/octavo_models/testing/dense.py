@@ -12,8 +12,9 @@ from octavo.config.load import LoadConfig
 from octavo.config.scheduler import SchedulerConfig
 from octavo.model.config import load_model_config
 from octavo.model.folder import inspect_path
+from octavo.plugins.registry import Registry
 from octavo_kernels.reference.attention import causal_attention
-from octavo_models.llama import LlamaModel
+from octavo_models import plugin
 from octavo_models.loading.loader import load_model
 from octavo_models.model import PiecewiseModel
 
@@ -46,16 +47,19 @@ def tiny_engine_config(path: Path, *, dtype: str = "float32", **fields: Any) -> 
 
 
 def load_tiny_model(path: Path, *, dtype: str = "float32") -> PiecewiseModel:
-    """The Llama at a path, as the loader makes it."""
-    return load_model(tiny_engine_config(path, dtype=dtype), LlamaModel, getattr(torch, dtype), progress=False)
+    """The model at a path, as the loader makes it."""
+    registry: Registry[Any] = Registry("model architecture")
+    plugin.octavo_register_models(registry)
+    config = tiny_engine_config(path, dtype=dtype)
+    return load_model(config, registry.get(config.model.architecture), getattr(torch, dtype), progress=False)
 
 
 def dense_logits(model: PiecewiseModel, token_ids: Tensor) -> Tensor:
     """token_ids int64 [N], one sequence from position 0 -> logits [N, V] of every position."""
     positions = torch.arange(len(token_ids))
-    rotary = model.rotary_table(len(token_ids))
+    rotary = model.rotary_tables(len(token_ids))
     carry = model.embed(token_ids)
     for layer in model.layers:
-        (query, key, value), carry = layer.before(positions, rotary, carry)
+        (query, key, value), carry = layer.before(positions, rotary[layer.rotary_index], carry)
         carry = layer.after(causal_attention(query, key, value, layer.attention).to(query.dtype), carry)
     return model.logits(model.final(carry))

@@ -26,7 +26,7 @@ LIMIT = 128
         ([5, 10**9], "token id 1000000000"),
         ([5279552648203111001], "token id 5279552648203111001"),
         ([5, 10**400], r"token id 1000.* \(401 characters\)"),
-        ([5, 10**5000], "token id a int too large to show"),
+        ([5, 10**5000], "token id <int too large to show>"),
         ([1, "a"], "token id 'a'"),
         ([1, "a" * 10**6], r"token id 'aaa.* \(1,000,002 characters\)"),
         ([True], "token id True"),

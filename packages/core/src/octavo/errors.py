@@ -49,7 +49,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:
         # An integer of thousands of digits, which Python refuses to write out.
-        return f"a {type(value).__name__} too large to show"
+        return f"<{type(value).__name__} too large to show>"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
 
 

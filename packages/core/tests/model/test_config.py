@@ -27,3 +27,9 @@ def test_a_damaged_config_is_named(model_folder: Path, text: str) -> None:
     (model_folder / "config.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"config\.json"):
         load_model_config(inspect_path(model_folder, name="m"))
+
+
+def test_end_ids_beyond_the_vocabulary_are_left_out_with_a_warning(model_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (model_folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [9, 320, 10**9]}))
+    assert load_model_config(inspect_path(model_folder, name="m")).eos_token_ids == (2, 9)
+    assert "[320, 1000000000] of m are beyond its vocabulary of 320" in caplog.text

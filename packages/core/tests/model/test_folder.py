@@ -104,3 +104,23 @@ def test_other_files_are_no_models(tmp_path: Path) -> None:
         inspect_path(tmp_path / "m" / "model.safetensors", name="m")
     with pytest.raises(CheckpointError, match="load format is 'safetensors'"):
         inspect_path(tmp_path / "m" / "model.gguf", name="m", load_format="safetensors")
+
+
+def test_without_weights_the_config_is_enough(model_folder: Path) -> None:
+    for path in (model_folder, model_folder / "config.json"):
+        files = inspect_path(path, name="m", load_format="dummy")
+        assert (files.dummy, files.format, files.weights, files.config) == (True, "safetensors", (), model_folder / "config.json")
+    assert not inspect_path(model_folder, name="m").dummy
+
+
+def test_without_weights_a_gguf_file_is_its_header(tmp_path: Path) -> None:
+    folder = empty(tmp_path / "m", "one.gguf")
+    for path in (folder, folder / "one.gguf"):
+        files = inspect_path(path, name="m", load_format="dummy")
+        assert (files.dummy, files.format, files.weights) == (True, "gguf", (folder / "one.gguf",))
+
+
+def test_a_pickle_that_is_named_itself_is_refused(tmp_path: Path) -> None:
+    empty(tmp_path / "m", "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="runs whatever code"):
+        inspect_path(tmp_path / "m" / "pytorch_model.bin", name="m")

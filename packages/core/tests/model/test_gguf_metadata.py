@@ -151,3 +151,14 @@ def test_a_damaged_file_is_read_or_refused_and_nothing_else(
         event("refused")
     else:
         event("read")
+
+
+def test_a_file_that_ends_behind_its_header_can_be_read_without_its_data(write_gguf: Callable[..., Path]) -> None:
+    path = write_gguf(VALUES, TENSORS)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(CheckpointError, match="40 are missing"):
+        read_gguf_metadata(path)
+    metadata = read_gguf_metadata(path, with_data=False)
+    assert metadata.values == VALUES
+    with pytest.raises(CheckpointError, match="it ends before tensor 'b'"):
+        read_float32_tensor(metadata, "b")

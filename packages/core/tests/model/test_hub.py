@@ -117,3 +117,14 @@ def test_failures_say_what_to_do(hub: FakeHub, error: Exception, message: str) -
     hub.error = error
     with pytest.raises(ModelNotFoundError, match=message):
         download(Repository("owner/name"), revision=None, offline=False)
+
+
+def test_without_weights_only_the_small_files_come(hub: FakeHub) -> None:
+    download(Repository("owner/name"), revision=None, offline=False, load_format="dummy")
+    assert sorted(hub.asked["allow_patterns"]) == ["config.json", "tokenizer.json"]
+
+
+def test_without_weights_a_repository_of_one_gguf_file_comes_whole(hub: FakeHub) -> None:
+    hub.names = ["model.gguf", "README.md"]
+    download(Repository("owner/name"), revision=None, offline=False, load_format="dummy")
+    assert hub.asked["allow_patterns"] == ["model.gguf"]

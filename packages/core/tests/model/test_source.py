@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.errors import ConfigurationError, ModelNotFoundError
+from octavo.errors import CheckpointError, ConfigurationError, ModelNotFoundError
 from octavo.model.source import ModelSource, default_model_name, resolve_model
 from octavo.plugins.registry import Registry
 
@@ -74,3 +74,27 @@ def test_an_unknown_name_lists_what_was_tried(
     sources.register("plain", Plain)
     with pytest.raises(ModelNotFoundError, match=r"registered sources \(plain\).*file or folder.*hub repository"):
         resolve_model(name, sources=sources)
+
+
+@pytest.mark.parametrize("name", ["a" * 5000, "x\0y", "~nobody-of-this-name/x"])
+def test_what_no_path_could_be_called_is_an_unknown_name(sources: Registry[type[ModelSource]], name: str) -> None:
+    with pytest.raises(ModelNotFoundError, match="no model"):
+        resolve_model(name, sources=sources)
+
+
+def test_a_revision_of_what_is_no_repository_is_refused(sources: Registry[type[ModelSource]], model_folder: Path) -> None:
+    sources.register("plain", Plain)
+    for name in ("plain", str(model_folder)):
+        with pytest.raises(ConfigurationError, match="revision 'main' is for repositories of the hub"):
+            resolve_model(name, revision="main", sources=sources)
+
+
+def test_a_folder_that_cannot_be_listed_is_named(
+    sources: Registry[type[ModelSource]], model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(CheckpointError, match=r"files of model .*model' cannot be read: .*Permission denied"):
+        resolve_model(str(model_folder), sources=sources)

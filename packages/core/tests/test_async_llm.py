@@ -421,6 +421,16 @@ def test_one_facade_serves_one_event_loop_after_the_other() -> None:
     run(llm.close())
 
 
+def test_an_event_loop_that_ended_before_its_last_delivery_holds_nobody_up() -> None:
+    llm, _ = facade()
+    ended = asyncio.new_event_loop()
+    ended.run_until_complete(llm.generate([5], GREEDY))
+    llm._hand_over([])
+    ended.close()
+    assert run(llm.generate([6], GREEDY)).outputs[0].token_ids == continuation([6], 5, vocab_size=1000)
+    run(llm.close())
+
+
 def test_defaults_and_flags_are_those_of_the_offline_facade() -> None:
     llm, _ = facade()
     assert llm.default_sampling_params(top_k=3) == SamplingParams(top_k=3)

@@ -239,6 +239,9 @@ class AsyncLLM:
         if self._streams:
             raise InvalidRequestError("this AsyncLLM has requests in another event loop: use it in one at a time")
         self._loop = loop
+        # The loop before may have ended with a delivery that it never made, and nothing is handed over while one is due.
+        self._delivery_is_due = True
+        loop.call_soon(self._deliver)
 
 
 def _named_output(group: RequestGroup, name: str) -> RequestOutput:

@@ -8,6 +8,7 @@ VARIABLES = {
     "OCTAVO_PLUGINS_BLOCK": "plugins not to load, separated by commas",
     "HF_HUB_OFFLINE": "1: download nothing",
     "CUDA_VISIBLE_DEVICES": "GPUs to use; empty or -1: none",
+    "OMP_NUM_THREADS": "threads to compute with",
     "OMP_WAIT_POLICY": "how threads wait for each other; not set: they spin briefly, then sleep",
     "GOMP_SPINCOUNT": "the same, as a number of turns",
 }

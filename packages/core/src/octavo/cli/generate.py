@@ -38,7 +38,7 @@ def generate_command(
 ) -> None:
     """Answer prompts, each as one message of a user.
 
-    Only answers go to standard output. --seed makes draws repeatable: an answer then depends on its prompt alone.
+    Only answers go to standard output. --seed makes draws repeatable: in float32 an answer then depends on its prompt alone.
     """
     texts = collect_prompts(prompts or [], file, raw=raw)
     if raw and system is not None:

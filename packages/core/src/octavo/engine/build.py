@@ -78,13 +78,14 @@ def build_engine(options: EngineOptions, *, plugins_allow: tuple[str, ...] | Non
     environment = read_environment()
     with _phase("plugins"):
         registries = load_plugins(allow=plugins_allow, block=plugins_block).registries
+    # What a user can get wrong is looked at first: the import takes seconds, and cannot be left off once it has begun.
+    with _phase("model files"):
+        files = _find_model(options, environment, registries)
+        with unknown_architecture_named(files, registries.models):
+            model = load_model_config(files, registries.config_readers)
+        config = resolve(options, files, model, read_machine(environment=environment), registries)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="octavo-import") as background:
         runner_class = _import_runner(options, registries, background)
-        with _phase("model files"):
-            files = _find_model(options, environment, registries)
-            with unknown_architecture_named(files, registries.models):
-                model = load_model_config(files, registries.config_readers)
-            config = resolve(options, files, model, read_machine(environment=environment), registries)
         with _phase("tokenizer"):
             tokenizer = load_tokenizer(files)
         with _phase("runner import"):

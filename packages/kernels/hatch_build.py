@@ -22,11 +22,10 @@ FLAGS = [
     *("-O3", "-std=c++17", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-trapping-math"),
 ]
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 # By the end of a file's stem; everything else is built for any x86-64, so that the library loads everywhere.
-ISA_FLAGS = {
-    "_avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "_avx512": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"],
-}
+ISA_FLAGS = {"_avx2": AVX2, "_avx512": AVX512, "_avx512_bf16": [*AVX512, "-mavx512bf16"]}
 
 
 class NativeLibraryHook(BuildHookInterface[Any]):

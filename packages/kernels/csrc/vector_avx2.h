@@ -10,6 +10,8 @@ namespace {
 
 struct Vector {
   static constexpr int width = 8;
+  // A block of products that fits the registers: so many rows by so many vectors.
+  static constexpr int block_rows = 6, block_vectors = 2;
   __m256 lanes;
 
   static Vector broadcast(float value) { return {_mm256_set1_ps(value)}; }
@@ -21,6 +23,13 @@ struct Vector {
   }
   static Vector load(const Float16* source) {
     return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)))};
+  }
+
+  // Two elements a lane, as bits; then the first or second ones, widened.
+  static Vector load_pairs(const BFloat16* source) { return {_mm256_loadu_ps(reinterpret_cast<const float*>(source))}; }
+  Vector first_of_pairs() const { return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(lanes), 16))}; }
+  Vector second_of_pairs() const {
+    return {_mm256_castsi256_ps(_mm256_and_si256(_mm256_castps_si256(lanes), _mm256_set1_epi32(static_cast<int>(0xffff0000u))))};
   }
 
   template <class T>
@@ -51,11 +60,14 @@ struct Vector {
   Vector operator+(Vector other) const { return {_mm256_add_ps(lanes, other.lanes)}; }
   Vector operator*(Vector other) const { return {_mm256_mul_ps(lanes, other.lanes)}; }
   Vector operator-(Vector other) const { return {_mm256_sub_ps(lanes, other.lanes)}; }
+  Vector operator/(Vector other) const { return {_mm256_div_ps(lanes, other.lanes)}; }
   Vector larger(Vector other) const { return {_mm256_max_ps(lanes, other.lanes)}; }
 
-  Vector keep_first(int count, float fill) const {
+  // The lanes from `first` to `last`, the latter excluded, and `fill` in the others.
+  Vector keep(int first, int last, float fill) const {
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(count), index);
+    const __m256i dropped = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), index);
+    const __m256i kept = _mm256_andnot_si256(dropped, _mm256_cmpgt_epi32(_mm256_set1_epi32(last), index));
     return {_mm256_blendv_ps(_mm256_set1_ps(fill), lanes, _mm256_castsi256_ps(kept))};
   }
 
@@ -85,24 +97,29 @@ struct Vector {
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
   }
 
-  static Vector row_sums(const float* rows) {
-    const __m256 low = four_rows(rows);
-    const __m256 high = four_rows(rows + 4 * width);
-    return {_mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31))};
-  }
-
- private:
-  // Within each half, lane i is the sum of four elements of row i.
-  static __m256 four_rows(const float* rows) {
-    const __m256 first = two_rows(rows);
-    const __m256 second = two_rows(rows + 2 * width);
-    const __m256d a = _mm256_castps_pd(first), b = _mm256_castps_pd(second);
-    return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
-  }
-
-  static __m256 two_rows(const float* rows) {
-    const __m256 a = _mm256_loadu_ps(rows), b = _mm256_loadu_ps(rows + width);
-    return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+  // Lane i of row j and lane j of row i change places.
+  static void transpose(Vector (&rows)[width]) {
+    __m256 half[width];
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i += 2) {
+      half[i] = _mm256_unpacklo_ps(rows[i].lanes, rows[i + 1].lanes);
+      half[i + 1] = _mm256_unpackhi_ps(rows[i].lanes, rows[i + 1].lanes);
+    }
+    // Half h of column[4 * i + k] then holds lane 4 * h + k of rows 4 * i to 4 * i + 3.
+    __m256 column[width];
+#pragma GCC unroll 8
+    for (int i = 0; i < width; i += 4) {
+      for (int k = 0; k < 2; ++k) {
+        const __m256d low = _mm256_castps_pd(half[i + k]), high = _mm256_castps_pd(half[i + 2 + k]);
+        column[i + 2 * k] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, high));
+        column[i + 2 * k + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, high));
+      }
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < 4; ++k) {
+      rows[k].lanes = _mm256_permute2f128_ps(column[k], column[4 + k], 0x20);
+      rows[4 + k].lanes = _mm256_permute2f128_ps(column[k], column[4 + k], 0x31);
+    }
   }
 };
 

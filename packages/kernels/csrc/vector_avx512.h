@@ -10,6 +10,8 @@ namespace {
 
 struct Vector {
   static constexpr int width = 16;
+  // A block of products that fits the registers: so many rows by so many vectors.
+  static constexpr int block_rows = 6, block_vectors = 4;
   __m512 lanes;
 
   static Vector broadcast(float value) { return {_mm512_set1_ps(value)}; }
@@ -21,6 +23,13 @@ struct Vector {
   }
   static Vector load(const Float16* source) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source)))};
+  }
+
+  // Two elements a lane, as bits; then the first or second ones, widened.
+  static Vector load_pairs(const BFloat16* source) { return {_mm512_loadu_ps(source)}; }
+  Vector first_of_pairs() const { return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(lanes), 16))}; }
+  Vector second_of_pairs() const {
+    return {_mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(lanes), _mm512_set1_epi32(static_cast<int>(0xffff0000u))))};
   }
 
   // Eight elements, and zeros in the upper lanes.
@@ -48,10 +57,12 @@ struct Vector {
   Vector operator+(Vector other) const { return {_mm512_add_ps(lanes, other.lanes)}; }
   Vector operator*(Vector other) const { return {_mm512_mul_ps(lanes, other.lanes)}; }
   Vector operator-(Vector other) const { return {_mm512_sub_ps(lanes, other.lanes)}; }
+  Vector operator/(Vector other) const { return {_mm512_div_ps(lanes, other.lanes)}; }
   Vector larger(Vector other) const { return {_mm512_max_ps(lanes, other.lanes)}; }
 
-  Vector keep_first(int count, float fill) const {
-    const __mmask16 kept = static_cast<__mmask16>((1u << count) - 1u);
+  // The lanes from `first` to `last`, the latter excluded, and `fill` in the others.
+  Vector keep(int first, int last, float fill) const {
+    const __mmask16 kept = static_cast<__mmask16>(((1u << last) - 1u) & (~0u << first));
     return {_mm512_mask_blend_ps(kept, _mm512_set1_ps(fill), lanes)};
   }
 
@@ -70,10 +81,35 @@ struct Vector {
   float sum() const { return halves(lanes, Add{}); }
   float maximum() const { return halves(lanes, Max{}); }
 
-  static Vector row_sums(const float* rows) {
-    const __m512 low = eight_rows(rows);
-    const __m512 high = eight_rows(rows + 8 * width);
-    return {_mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd))};
+  // Lane i of row j and lane j of row i change places.
+  static void transpose(Vector (&rows)[width]) {
+    __m512 half[width];
+#pragma GCC unroll 16
+    for (int i = 0; i < width; i += 2) {
+      half[i] = _mm512_unpacklo_ps(rows[i].lanes, rows[i + 1].lanes);
+      half[i + 1] = _mm512_unpackhi_ps(rows[i].lanes, rows[i + 1].lanes);
+    }
+    // Quarter q of column[4 * i + k] then holds lane 4 * q + k of rows 4 * i to 4 * i + 3.
+    __m512 column[width];
+#pragma GCC unroll 16
+    for (int i = 0; i < width; i += 4) {
+      for (int k = 0; k < 2; ++k) {
+        const __m512d low = _mm512_castps_pd(half[i + k]), high = _mm512_castps_pd(half[i + 2 + k]);
+        column[i + 2 * k] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+        column[i + 2 * k + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+      }
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < 4; ++k) {
+      const __m512 low_even = _mm512_shuffle_f32x4(column[k], column[4 + k], 0x88);
+      const __m512 low_odd = _mm512_shuffle_f32x4(column[k], column[4 + k], 0xdd);
+      const __m512 high_even = _mm512_shuffle_f32x4(column[8 + k], column[12 + k], 0x88);
+      const __m512 high_odd = _mm512_shuffle_f32x4(column[8 + k], column[12 + k], 0xdd);
+      rows[k].lanes = _mm512_shuffle_f32x4(low_even, high_even, 0x88);
+      rows[4 + k].lanes = _mm512_shuffle_f32x4(low_odd, high_odd, 0x88);
+      rows[8 + k].lanes = _mm512_shuffle_f32x4(low_even, high_even, 0xdd);
+      rows[12 + k].lanes = _mm512_shuffle_f32x4(low_odd, high_odd, 0xdd);
+    }
   }
 
  private:
@@ -102,23 +138,6 @@ struct Vector {
     const __m128 four = Operation::of(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     const __m128 two = Operation::of(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(Operation::of(two, _mm_movehdup_ps(two)));
-  }
-
-  // Quarters 0 and 1 hold rows 0 to 3, quarters 2 and 3 rows 4 to 7, each lane a sum of eight elements.
-  static __m512 eight_rows(const float* rows) {
-    const __m512 low = four_rows(rows);
-    const __m512 high = four_rows(rows + 4 * width);
-    return _mm512_add_ps(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
-  }
-
-  static __m512 four_rows(const float* rows) {
-    const __m512d a = _mm512_castps_pd(two_rows(rows)), b = _mm512_castps_pd(two_rows(rows + 2 * width));
-    return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-  }
-
-  static __m512 two_rows(const float* rows) {
-    const __m512 a = _mm512_loadu_ps(rows), b = _mm512_loadu_ps(rows + width);
-    return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
   }
 };
 

@@ -9,6 +9,8 @@ namespace {
 
 struct Vector {
   static constexpr int width = 8;
+  // A block of products that fits the registers: so many rows by so many vectors.
+  static constexpr int block_rows = 3, block_vectors = 1;
   float lanes[width];
 
   static Vector broadcast(float value) {
@@ -21,6 +23,23 @@ struct Vector {
   static Vector load(const T* source) {
     Vector result;
     for (int i = 0; i < width; ++i) result.lanes[i] = widen(source[i]);
+    return result;
+  }
+
+  // Two elements a lane, as bits; then the first or second ones, widened.
+  static Vector load_pairs(const BFloat16* source) {
+    Vector result;
+    std::memcpy(result.lanes, source, sizeof result.lanes);
+    return result;
+  }
+  Vector first_of_pairs() const {
+    Vector result;
+    for (int i = 0; i < width; ++i) result.lanes[i] = float_of(bits_of(lanes[i]) << 16);
+    return result;
+  }
+  Vector second_of_pairs() const {
+    Vector result;
+    for (int i = 0; i < width; ++i) result.lanes[i] = float_of(bits_of(lanes[i]) & 0xffff0000u);
     return result;
   }
 
@@ -64,16 +83,22 @@ struct Vector {
     return result;
   }
 
+  Vector operator/(Vector other) const {
+    Vector result;
+    for (int i = 0; i < width; ++i) result.lanes[i] = lanes[i] / other.lanes[i];
+    return result;
+  }
+
   Vector larger(Vector other) const {
     Vector result;
     for (int i = 0; i < width; ++i) result.lanes[i] = lanes[i] > other.lanes[i] ? lanes[i] : other.lanes[i];
     return result;
   }
 
-  // The first `count` lanes, `fill` in the others.
-  Vector keep_first(int count, float fill) const {
+  // The lanes from `first` to `last`, the latter excluded, and `fill` in the others.
+  Vector keep(int first, int last, float fill) const {
     Vector result;
-    for (int i = 0; i < width; ++i) result.lanes[i] = i < count ? lanes[i] : fill;
+    for (int i = 0; i < width; ++i) result.lanes[i] = i >= first && i < last ? lanes[i] : fill;
     return result;
   }
 
@@ -93,11 +118,15 @@ struct Vector {
     return result;
   }
 
-  // Lane i of the result is the sum of row i of a [width, width] matrix.
-  static Vector row_sums(const float* rows) {
-    Vector result;
-    for (int i = 0; i < width; ++i) result.lanes[i] = load(rows + i * width).sum();
-    return result;
+  // Lane i of row j and lane j of row i change places.
+  static void transpose(Vector (&rows)[width]) {
+    for (int i = 0; i < width; ++i) {
+      for (int j = 0; j < i; ++j) {
+        const float lane = rows[i].lanes[j];
+        rows[i].lanes[j] = rows[j].lanes[i];
+        rows[j].lanes[i] = lane;
+      }
+    }
   }
 };
 

@@ -98,7 +98,7 @@ def test_a_named_compiler_must_exist(hook, project, monkeypatch):
 def test_only_files_of_an_instruction_set_get_its_flags(hook, project, monkeypatch):
     commands = []
     monkeypatch.setattr(hook, "run", commands.append)
-    for name in ("op.cpp", "op_avx2.cpp", "op_avx512.cpp"):
+    for name in ("op.cpp", "op_avx2.cpp", "op_avx512.cpp", "op_avx512_bf16.cpp"):
         (project / "csrc" / name).touch()
     hook.build_library(["g++"], project / "csrc", project)
     flags = {Path(command[command.index("-c") + 1]).name: command for command in commands if "-c" in command}
@@ -106,3 +106,5 @@ def test_only_files_of_an_instruction_set_get_its_flags(hook, project, monkeypat
     assert "-mavx2" in flags["op_avx2.cpp"]
     assert "-mavx512f" not in flags["op_avx2.cpp"]
     assert "-mavx512f" in flags["op_avx512.cpp"]
+    assert "-mavx512bf16" not in flags["op_avx512.cpp"]
+    assert {"-mavx2", "-mavx512f", "-mavx512bf16"} <= set(flags["op_avx512_bf16.cpp"])

@@ -3,7 +3,7 @@ import math
 import torch
 from torch.nn import functional
 
-from octavo_kernels.reference.activation import silu_and_mul
+from octavo_kernels.reference.activation import gelu_tanh_and_mul, silu_and_mul
 from octavo_kernels.reference.norm import add_rms_norm, rms_norm
 from octavo_kernels.reference.rope import rotate
 
@@ -29,6 +29,16 @@ def test_adding_hands_on_the_sum_and_norms_it(generator):
 def test_silu_and_mul_equals_torch(generator):
     x = torch.randn(3, 20, generator=generator)
     torch.testing.assert_close(silu_and_mul(x), functional.silu(x[:, :10]) * x[:, 10:])
+
+
+def test_gelu_tanh_and_mul_equals_torch(generator):
+    x = torch.randn(3, 20, generator=generator)
+    torch.testing.assert_close(gelu_tanh_and_mul(x), functional.gelu(x[:, :10], approximate="tanh") * x[:, 10:])
+
+
+def test_an_offset_is_added_to_the_weight(generator):
+    x, weight = torch.randn(5, 32, generator=generator), torch.randn(32, generator=generator)
+    torch.testing.assert_close(rms_norm(x, weight, 1e-5, offset=1.0), rms_norm(x, weight + 1, 1e-5))
 
 
 def test_rotation_turns_pairs_by_their_angle():

@@ -21,6 +21,11 @@ class ForgetsTheWindow(SdpaAttention):
         super().run(replace(spec, sliding_window=None), plan, query, key, value, cache, out)
 
 
+class ForgetsTheCap(SdpaAttention):
+    def run(self, spec, plan, query, key, value, cache, out):
+        super().run(replace(spec, soft_cap=None), plan, query, key, value, cache, out)
+
+
 class WritesPadding(SdpaAttention):
     def plan(self, step):
         return super().plan(replace(step, slot_mapping=step.slot_mapping.clamp(min=0)))
@@ -44,6 +49,8 @@ def test_mistakes_are_noticed(backend, complaint):
         check_attention(backend, CASE)
 
 
-def test_a_forgotten_window_is_noticed():
+@pytest.mark.parametrize(("backend", "case"), [(ForgetsTheWindow, replace(CASE, window=8)), (ForgetsTheCap, replace(CASE, soft_cap=0.5))])
+def test_what_a_layer_asks_for_is_not_forgotten(backend, case):
+    check_attention(SdpaAttention, case)
     with pytest.raises(AssertionError, match="request 0 in step 0"):
-        check_attention(ForgetsTheWindow, replace(CASE, window=8))
+        check_attention(backend, case)

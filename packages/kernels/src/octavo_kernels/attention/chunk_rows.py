@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from octavo_kernels.attention.backend import AttentionSpec
+from octavo_kernels.attention.dense import attend_dense
 from octavo_kernels.attention.pages import additive_mask, first_visible_key, gather_pages
 from octavo_kernels.attention.rows import Chunk
 
@@ -97,7 +97,5 @@ def attend_chunks(spec: AttentionSpec, plans: Sequence[ChunkPlan], query: Tensor
             shared_keys, shared_values = (
                 tensor[0, :, None, tile.first_key : tile.last_key].expand(-1, group_size, -1, -1) for tensor in (keys, values)
             )
-            attended = functional.scaled_dot_product_attention(
-                grouped, shared_keys, shared_values, attn_mask=tile.mask, is_causal=tile.mask is None, scale=spec.scale
-            )
+            attended = attend_dense(spec, grouped, shared_keys, shared_values, tile.mask)
             out[tile.first_row : tile.last_row] = attended.permute(2, 0, 1, 3).flatten(1, 2)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from octavo_kernels.attention.backend import AttentionSpec
+from octavo_kernels.attention.dense import attend_dense
 from octavo_kernels.attention.pages import additive_mask, first_visible_key, gather_pages
 from octavo_kernels.attention.rows import Chunk
 
@@ -86,5 +86,5 @@ def attend_single_rows(spec: AttentionSpec, batches: Sequence[SingleRowBatch], q
         keys, values = gather_pages(cache, batch.pages)
         # The heads of a group take the place of query positions: they read the same keys without these being repeated.
         grouped = query.index_select(0, batch.rows).view(grouped_shape)
-        attended = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=batch.mask, scale=spec.scale)
+        attended = attend_dense(spec, grouped, keys, values, batch.mask)
         out.index_copy_(0, batch.rows, attended.flatten(1, 2))

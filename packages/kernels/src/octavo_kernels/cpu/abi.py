@@ -5,9 +5,11 @@ from ctypes import c_float, c_int32, c_int64, c_void_p
 
 import torch
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """The element types that the library knows, with their numbers."""
+ACTIVATIONS = {"silu": 0, "gelu_tanh": 1}
+"""The activations that the library knows, with their numbers."""
 
 
 class Cache(ctypes.Structure):
@@ -25,47 +27,98 @@ class Cache(ctypes.Structure):
     )
 
 
-class PagedDecode(ctypes.Structure):
-    """`OctavoPagedDecode`."""
+class Heads(ctypes.Structure):
+    """`OctavoHeads`."""
+
+    _fields_ = (("data", c_void_p), ("row_stride", c_int64), ("head_stride", c_int64))
+
+
+class Attention(ctypes.Structure):
+    """`OctavoAttention`."""
 
     _fields_ = (
         ("cache", Cache),
-        ("query", c_void_p),
-        ("query_row_stride", c_int64),
-        ("query_head_stride", c_int64),
-        ("out", c_void_p),
-        ("out_row_stride", c_int64),
-        ("out_head_stride", c_int64),
-        ("rows", c_void_p),
+        ("query", Heads),
+        ("key", Heads),
+        ("value", Heads),
+        ("out", Heads),
+        ("slots", c_void_p),
+        ("query_start", c_void_p),
+        ("seq_lens", c_void_p),
         ("block_table", c_void_p),
         ("block_table_stride", c_int64),
-        ("lengths", c_void_p),
         ("num_rows", c_int32),
+        ("num_requests", c_int32),
         ("num_heads", c_int32),
         ("window", c_int32),
         ("scale", c_float),
+        ("soft_cap", c_float),
         ("type", c_int32),
         ("isa", c_int32),
         ("num_threads", c_int32),
     )
 
 
-class StoreKv(ctypes.Structure):
-    """`OctavoStoreKv`."""
+class Rotation(ctypes.Structure):
+    """`OctavoRotation`."""
 
     _fields_ = (
-        ("cache", Cache),
-        ("key", c_void_p),
-        ("key_row_stride", c_int64),
-        ("key_head_stride", c_int64),
-        ("value", c_void_p),
-        ("value_row_stride", c_int64),
-        ("value_head_stride", c_int64),
-        ("slots", c_void_p),
+        ("query", Heads),
+        ("key", Heads),
+        ("query_out", Heads),
+        ("key_out", Heads),
+        ("positions", c_void_p),
+        ("table", c_void_p),
+        ("num_positions", c_int64),
+        ("rotary_size", c_int32),
         ("num_rows", c_int32),
+        ("num_heads", c_int32),
+        ("num_kv_heads", c_int32),
+        ("head_size", c_int32),
         ("type", c_int32),
+        ("isa", c_int32),
         ("num_threads", c_int32),
     )
+
+
+class RmsNorm(ctypes.Structure):
+    """`OctavoRmsNorm`."""
+
+    _fields_ = (
+        ("x", Heads),
+        ("residual", c_void_p),
+        ("total", c_void_p),
+        ("weight", c_void_p),
+        ("out", c_void_p),
+        ("num_rows", c_int64),
+        ("num_heads", c_int32),
+        ("width", c_int32),
+        ("eps", c_float),
+        ("offset", c_float),
+        ("type", c_int32),
+        ("isa", c_int32),
+        ("num_threads", c_int32),
+    )
+
+
+class Gate(ctypes.Structure):
+    """`OctavoGate`."""
+
+    _fields_ = (
+        ("gate_and_up", c_void_p),
+        ("out", c_void_p),
+        ("row_stride", c_int64),
+        ("num_rows", c_int64),
+        ("width", c_int32),
+        ("activation", c_int32),
+        ("type", c_int32),
+        ("isa", c_int32),
+        ("num_threads", c_int32),
+    )
+
+
+FUNCTIONS = {"octavo_attend": Attention, "octavo_rotate": Rotation, "octavo_rms_norm": RmsNorm, "octavo_gate": Gate}
+"""The functions that take a task, with its structure; each returns a status."""
 
 
 def describe_cache(cache: torch.Tensor) -> Cache:
@@ -78,12 +131,19 @@ def describe_cache(cache: torch.Tensor) -> Cache:
     return Cache(cache.data_ptr(), block_stride, value_offset, head_stride, num_blocks, num_kv_heads, block_size, head_size)
 
 
+def describe_heads(heads: torch.Tensor) -> Heads:
+    """Heads [N, H, D] for the library; the last dimension must be contiguous."""
+    row_stride, head_stride, element_stride = heads.stride()
+    assert element_stride == 1 or heads.shape[2] == 1
+    return Heads(heads.data_ptr(), row_stride, head_stride)
+
+
 def check_status(status: int, operation: str) -> None:
     """Raise what a status other than success stands for."""
     if status == 0:
         return
     if status == 2:
-        raise IndexError(f"{operation}: a block or slot lies outside the cache")
+        raise IndexError(f"{operation}: a block, slot, row or position lies outside its tensor")
     if status == 3:
         raise MemoryError(f"{operation}: no memory for intermediate results")
     raise AssertionError(f"{operation}: the library refused its arguments (status {status})")

@@ -5,11 +5,12 @@ from enum import IntEnum
 
 
 class Isa(IntEnum):
-    """Numbered as in `csrc/abi.h`; a higher one is faster."""
+    """Numbered as in `csrc/abi.h`."""
 
     PORTABLE = 0
     AVX2 = 1
     AVX512 = 2
+    AVX512_BF16 = 3
 
 
 def supported_isas(library: ctypes.CDLL) -> tuple[Isa, ...]:
@@ -19,10 +20,10 @@ def supported_isas(library: ctypes.CDLL) -> tuple[Isa, ...]:
 
 
 def choose_isa(library: ctypes.CDLL, requested: str | None = None) -> Isa:
-    """The best instruction set, or the requested one ("portable", "avx2", "avx512"). Raises ValueError if this host lacks it."""
-    supported = supported_isas(library)
+    """The fastest instruction set, or the requested one by its name in lower case. Raises ValueError if this host lacks it."""
     if requested is None:
-        return supported[-1]
+        return Isa(library.octavo_preferred_isa())
+    supported = supported_isas(library)
     chosen = next((isa for isa in supported if isa.name.lower() == requested), None)
     if chosen is None:
         names = ", ".join(isa.name.lower() for isa in supported)

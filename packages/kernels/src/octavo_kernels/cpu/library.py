@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch  # noqa: F401  # its OpenMP runtime must be the one that is loaded first, or there are two pools of threads
 
-from octavo_kernels.cpu.abi import ABI_VERSION, PagedDecode, StoreKv
+from octavo_kernels.cpu.abi import ABI_VERSION, FUNCTIONS
 
 PACKAGE = "octavo_kernels_native"
 FILE = "liboctavo_kernels.so"
@@ -46,8 +46,10 @@ def open_library(path: Path, version: int = ABI_VERSION) -> ctypes.CDLL | None:
         return None
     library.octavo_supported_isas.argtypes = []
     library.octavo_supported_isas.restype = ctypes.c_uint32
-    library.octavo_paged_decode.argtypes = [ctypes.POINTER(PagedDecode)]
-    library.octavo_paged_decode.restype = ctypes.c_int32
-    library.octavo_store_kv.argtypes = [ctypes.POINTER(StoreKv)]
-    library.octavo_store_kv.restype = ctypes.c_int32
+    library.octavo_preferred_isa.argtypes = []
+    library.octavo_preferred_isa.restype = ctypes.c_int32
+    for name, structure in FUNCTIONS.items():
+        function = getattr(library, name)
+        function.argtypes = [ctypes.POINTER(structure)]
+        function.restype = ctypes.c_int32
     return library

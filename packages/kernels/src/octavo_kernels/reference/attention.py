@@ -1,4 +1,4 @@
-"""Causal attention, dense and over a paged cache; grouped queries, optional sliding window, in float32."""
+"""Causal attention, dense and over a paged cache; grouped queries, optional sliding window and soft cap, in float32."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from octavo_kernels.attention.backend import AttentionSpec, AttentionStep
 
 
 def causal_attention(query: Tensor, key: Tensor, value: Tensor, spec: AttentionSpec) -> Tensor:
-    """out_i = sum_j softmax_j(scale * q_i . k_j) v_j over the keys j that token i sees: 0 <= i - j, and i - j < window if there is one.
+    """out_i = sum_j softmax_j(cap(scale * q_i . k_j)) v_j over the keys j that i sees: 0 <= i - j, and i - j < window if there is one.
 
     Args:
         query: [Q, H, D], the last Q of L tokens.
@@ -26,6 +26,8 @@ def causal_attention(query: Tensor, key: Tensor, value: Tensor, spec: AttentionS
     if spec.sliding_window is not None:
         seen &= distance < spec.sliding_window
     scores = torch.einsum("qhd,khd->hqk", query.float(), keys) * spec.scale
+    if spec.soft_cap is not None:
+        scores = spec.soft_cap * torch.tanh(scores / spec.soft_cap)
     weights = scores.masked_fill(~seen.to(scores.device), float("-inf")).softmax(dim=-1)
     return torch.einsum("hqk,khd->qhd", weights, values)
 

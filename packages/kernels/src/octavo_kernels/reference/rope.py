@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def rotate(heads: Tensor, positions: Tensor, table: Tensor) -> Tensor:
@@ -16,8 +17,7 @@ def rotate(heads: Tensor, positions: Tensor, table: Tensor) -> Tensor:
         [N, H, D] of the type of heads; dimensions from D' on are left as they are.
     """
     half = table.shape[1] // 2
-    cosine = table[positions, None, :half]
-    sine = table[positions, None, half:]
+    cosine, sine = functional.embedding(positions, table).unsqueeze(1).chunk(2, dim=-1)
     first, second = heads[..., :half].float(), heads[..., half : 2 * half].float()
     turned = torch.cat((first * cosine - second * sine, second * cosine + first * sine), dim=-1)
     return torch.cat((turned.to(heads.dtype), heads[..., 2 * half :]), dim=-1)

@@ -17,7 +17,7 @@ class AttentionCase:
     Attributes:
         name: what it is about.
         steps: rows of each request in each step; -n stands for n rows of padding that nobody owns, at the end of the step.
-        num_kv_heads, group_size, head_size, block_size, window: of the layer.
+        num_kv_heads, group_size, head_size, block_size, window, soft_cap: of the layer.
         dtype: name of the type of queries, keys, values and cache.
         seed: of everything random.
     """
@@ -29,6 +29,7 @@ class AttentionCase:
     head_size: int = 64
     block_size: int = 16
     window: int | None = None
+    soft_cap: float | None = None
     dtype: str = "float32"
     seed: int = 0
 
@@ -43,6 +44,7 @@ class AttentionCase:
             head_size=self.head_size,
             scale=self.head_size**-0.5,
             sliding_window=self.window,
+            soft_cap=self.soft_cap,
         )
 
     @property
@@ -58,6 +60,7 @@ CHUNKS: Mix = ((7,), (9,), (1,), (16,), (2,), (31,), (1,))
 MIXED: Mix = ((20, 9), (1, 12, 30), (1, 1, 5, 1), (8, 1, 1, 1))
 PADDED: Mix = ((6, 3, -2), (1, 1, -3))
 LONG: Mix = ((1500, 30), (1, 1), (3, 1))
+SPLITS: Mix = ((255, 300, 40), (1, 1, 250), (1, 230, 1), (30, 1, 1))
 EDGES: Mix = ((15, 16, 17), (1, 1, 1), (1, 1, 1), (2, 3, 1))
 
 CONFORMANCE_CASES: tuple[AttentionCase, ...] = (
@@ -78,6 +81,13 @@ CONFORMANCE_CASES: tuple[AttentionCase, ...] = (
         AttentionCase(name=f"window-{window}", steps=steps, window=window, head_size=32)
         for window, steps in ((1, MIXED), (8, CHUNKS), (16, EDGES), (17, MIXED), (100, RAGGED), (4096, MIXED))
     ),
+    *(
+        AttentionCase(name=f"soft-cap-{cap}", steps=MIXED, soft_cap=cap, window=window, dtype=dtype)
+        for cap, window, dtype in ((0.5, None, "float32"), (2.0, 9, "bfloat16"), (50.0, None, "float16"))
+    ),
+    AttentionCase(name="multi-query", steps=MIXED, num_kv_heads=1, group_size=40, head_size=32),
+    AttentionCase(name="splits", steps=SPLITS, num_kv_heads=1, group_size=3, head_size=32),
+    AttentionCase(name="splits-window", steps=SPLITS, num_kv_heads=1, head_size=40, window=90, dtype="bfloat16"),
     AttentionCase(name="ragged", steps=RAGGED, num_kv_heads=1, head_size=32, dtype="bfloat16"),
     AttentionCase(name="chunks", steps=CHUNKS, dtype="bfloat16"),
     AttentionCase(name="padded", steps=PADDED),

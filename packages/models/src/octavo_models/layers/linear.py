@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from octavo_models.layers.activation import ACTIVATIONS
+from octavo_models.layers.activation import GATES
 from octavo_models.layers.parallel import SINGLE, ParallelGroup, Part, WeightLayout, empty_parameter
 
 Split = Literal["column", "row", "replicated"]
@@ -35,9 +35,8 @@ class LinearMethod(ABC):
         return residual + self.apply(layer, x)
 
     def apply_gated(self, layer: "Linear", x: Tensor, activation: str) -> Tensor:
-        """activation(gate) * up, [N, O / 2], where `apply` gives gate and up side by side. `activation` is a key of `ACTIVATIONS`."""
-        gate, up = self.apply(layer, x).chunk(2, dim=-1)
-        return ACTIVATIONS[activation](gate) * up
+        """activation(gate) * up, [N, O / 2], where `apply` gives gate and up side by side. `activation` is a key of `GATES`."""
+        return GATES[activation](self.apply(layer, x))
 
 
 class UnquantizedLinear(LinearMethod):

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from octavo_kernels import ops
 from octavo_models.layers.parallel import Part, WeightLayout, empty_parameter
 
 
@@ -29,7 +30,4 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x [..., size] -> the same shape and type."""
-        wide = x.float()
-        scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + self.eps)
-        weight = self.weight.float()
-        return (wide * scale * (weight + self.offset if self.offset else weight)).to(x.dtype)
+        return ops.rms_norm(x, self.weight, self.eps, offset=self.offset)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from octavo.errors import ConfigurationError
 from octavo.model.config import RopeConfig
+from octavo_kernels import ops
 
 
 def rotary_table(rope: RopeConfig, max_len: int) -> Tensor:
@@ -49,16 +49,7 @@ def rotate(query: Tensor, key: Tensor, positions: Tensor, table: Tensor) -> tupl
     Returns:
         New tensors of the same shapes and types, contiguous.
     """
-    cosine, sine = functional.embedding(positions, table).unsqueeze(1).chunk(2, dim=-1)
-    return _turn(query, cosine, sine), _turn(key, cosine, sine)
-
-
-def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    half = cosine.shape[-1]
-    wide = heads.float()
-    first, second, rest = wide[..., :half], wide[..., half : 2 * half], wide[..., 2 * half :]
-    turned = (first * cosine - second * sine, second * cosine + first * sine, rest)
-    return torch.cat(turned, dim=-1).to(heads.dtype)
+    return ops.rotate(query, key, positions, table)
 
 
 def _wavelengths(rope: RopeConfig, theta: float) -> Tensor:

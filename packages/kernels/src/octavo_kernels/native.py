@@ -1,0 +1,45 @@
+"""Which tensors the C++ library computes on."""
+
+import ctypes
+import functools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from octavo_kernels.cpu.abi import TYPES
+from octavo_kernels.cpu.isa import Isa, choose_isa
+from octavo_kernels.cpu.library import load_library
+
+
+@dataclass(frozen=True)
+class Native:
+    """The library, and the instruction set that is fastest here."""
+
+    library: ctypes.CDLL
+    isa: Isa
+
+
+@functools.cache
+def load_native() -> Native | None:
+    """None where the library is not installed."""
+    library = load_library()
+    return None if library is None else Native(library, choose_isa(library))
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def is_installed() -> bool:
+    """Whether the library is there, as a constant to the compiler."""
+    return load_native() is not None
+
+
+def takes(first: Tensor, *others: Tensor) -> bool:
+    """Whether the library computes on these tensors: on a CPU, and all of one type that it knows."""
+    if not first.is_cpu or first.dtype not in TYPES or any(other.dtype != first.dtype for other in others):
+        return False
+    return bool(is_installed())
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has memory to point at: not while a compiler traces, and no fake or other subclass."""
+    return not torch.compiler.is_compiling() and type(tensor) in {Tensor, torch.nn.Parameter}

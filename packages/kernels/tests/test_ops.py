@@ -1,5 +1,8 @@
 """The choice between C++ and plain torch, and what a compiler sees of it."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -16,7 +19,7 @@ def x(generator):
 
 @pytest.fixture
 def _without_library(monkeypatch):
-    monkeypatch.setattr(native, "is_installed", lambda: False)
+    monkeypatch.setattr(native, "INSTALLED", False)
 
 
 def arguments(x):
@@ -75,6 +78,18 @@ def test_fake_tensors_get_shapes_and_no_memory_is_read(x):
         fake = mode.from_tensor(x)
         assert ops.rms_norm(fake, mode.from_tensor(torch.ones(32)), 1e-5).shape == (4, 32)
         assert ops.silu_and_mul(fake).shape == (4, 16)
+
+
+@pytest.mark.parametrize("module", ["ops", "attention.cpu"])
+def test_importing_them_imports_no_compiler(module):
+    code = f"import octavo_kernels.{module}, sys; assert 'torch._dynamo' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("_without_library")
+def test_without_the_library_it_is_not_looked_for_again(x, monkeypatch):
+    monkeypatch.setattr(native, "load_native", lambda: pytest.fail("the library was looked for"))
+    check_all(x)
 
 
 def piece(x, weight):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from octavo_kernels.cpu.abi import TYPES
 from octavo_kernels.cpu.isa import Isa, choose_isa
-from octavo_kernels.cpu.library import load_library
+from octavo_kernels.cpu.library import find_library, load_library, open_library
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,16 @@ class Native:
     isa: Isa
 
 
+def is_installed() -> bool:
+    """Whether the library is there and fits; says nothing where it is not, since a GPU does without."""
+    path = find_library()
+    return path is not None and open_library(path) is not None
+
+
+INSTALLED = is_installed()
+"""Read when this is imported, so that it is a constant to compilers."""
+
+
 @functools.cache
 def load_native() -> Native | None:
     """None where the library is not installed."""
@@ -27,17 +37,11 @@ def load_native() -> Native | None:
     return None if library is None else Native(library, choose_isa(library))
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def is_installed() -> bool:
-    """Whether the library is there, as a constant to the compiler."""
-    return load_native() is not None
-
-
 def takes(first: Tensor, *others: Tensor) -> bool:
     """Whether the library computes on these tensors: on a CPU, and all of one type that it knows."""
     if not first.is_cpu or first.dtype not in TYPES or any(other.dtype != first.dtype for other in others):
         return False
-    return bool(is_installed())
+    return INSTALLED
 
 
 def is_plain(tensor: Tensor) -> bool:

@@ -259,6 +259,24 @@ def test_a_failed_prompt_is_reported_when_the_others_have_finished() -> None:
     assert caught.value.outputs[2].outputs[0].token_ids == continuation([7], 5, vocab_size=1000)
 
 
+def test_prompts_come_as_they_finish_with_their_places_and_a_failed_one_stops_nobody() -> None:
+    fake = fake_llm(faults=lambda plan: {"1": "a row of NaN"} if "1" in plan.num_tokens else {})
+    params = [SamplingParams(temperature=0, max_tokens=count, ignore_eos=True) for count in (9, 1, 4)]
+    outputs = dict(fake.llm.as_completed([[5], [6], [7]], params))
+    assert list(outputs) == [1, 2, 0]
+    assert outputs[1].outputs[0].finish_reason is FinishReason.ERROR
+    assert outputs[0].outputs[0].token_ids == continuation([5], 9, vocab_size=1000)
+    fake.assert_idle()
+
+
+def test_leaving_prompts_that_come_as_they_finish_ends_the_others() -> None:
+    fake = fake_llm()
+    outputs = fake.llm.as_completed([[5], [6]], SamplingParams(temperature=0, max_tokens=50, ignore_eos=True))
+    next(outputs)
+    outputs.close()
+    fake.assert_idle()
+
+
 def test_a_lost_step_ends_the_engine_and_says_so_ever_after() -> None:
     def faults(plan: StepPlan) -> dict[str, str]:
         raise RuntimeError("the device is gone")

@@ -39,7 +39,7 @@ NAN, INF = float("nan"), float("inf")
         ("min_tokens", -1),
         ("min_tokens", 17),
         ("stop", ""),
-        ("stop", "text"),
+        ("stop", 5),
         ("stop", [""]),
         ("stop", ["a", ""]),
         ("stop", [1]),
@@ -103,6 +103,10 @@ def test_an_impossible_value_is_refused_by_name(field: str, value: Any) -> None:
 def test_a_possible_value_is_taken_and_survives_a_message(given: dict[str, Any]) -> None:
     params = SamplingParams(**given)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(params), type=SamplingParams) == params
+
+
+def test_one_stop_string_may_be_given_as_it_is() -> None:
+    assert SamplingParams(stop="end") == SamplingParams(stop=["end"])
 
 
 def test_stop_strings_need_text() -> None:

@@ -89,6 +89,27 @@ class LLM:
         tokenized = self._reader.read(listed, numbered=is_list)
         return self._finish_all(self._frontend.prepare(tokenized, params, priorities, numbered=is_list), use_tqdm=use_tqdm)
 
+    def as_completed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        *,
+        use_tqdm: bool = False,
+        priority: int | Sequence[int] = 0,
+    ) -> Generator[tuple[int, RequestOutput], None, None]:
+        """Continue prompts and yield each as soon as it is finished, with its place in the list.
+
+        Arguments are those of `generate`; prompts are checked and queued when the first output is asked for, and closing the iterator
+        ends what still runs. A prompt that fails raises nothing: its output has a choice with `finish_reason` "error".
+        """
+        listed, is_list = split_prompts(prompts)
+        params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, len(listed))
+        priorities = per_prompt("priority", priority, int, len(listed))
+        groups = self._frontend.prepare(self._reader.read(listed, numbered=is_list), params, priorities, numbered=is_list)
+        places = {group.request_id: place for place, group in enumerate(groups)}
+        for group in self._finished(groups, use_tqdm=use_tqdm):
+            yield places[group.request_id], group.output()
+
     def chat(
         self,
         messages: Sequence[Message] | Sequence[Sequence[Message]],
@@ -174,6 +195,12 @@ class LLM:
 
     def _run_all(self, groups: list[RequestGroup], *, use_tqdm: bool) -> None:
         """Run groups to their ends. Raises `RequestFailedError` where one failed."""
+        for _ in self._finished(groups, use_tqdm=use_tqdm):
+            pass
+        self._raise_if_failed(groups)
+
+    def _finished(self, groups: list[RequestGroup], *, use_tqdm: bool) -> Generator[RequestGroup, None, None]:
+        """Run groups to their ends, and yield each that comes to it."""
         with Progress(len(groups), enabled=use_tqdm) as progress, self._submitted(groups):
             pending = {group.request_id for group in groups}
             while pending:
@@ -181,7 +208,7 @@ class LLM:
                     if group.finished and group.request_id in pending:
                         pending.remove(group.request_id)
                         progress.finished(group)
-        self._raise_if_failed(groups)
+                        yield group
 
     @contextmanager
     def _submitted(self, groups: list[RequestGroup]) -> Iterator[None]:

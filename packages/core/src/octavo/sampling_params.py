@@ -35,7 +35,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         logprobs: give the log-probability of each output token and of so many of the likeliest in its place; 0: of the token alone.
         prompt_logprobs: the same of the tokens of the prompt.
         seed: makes the draws repeatable whatever else runs; without one they differ between calls.
-        stop: strings that end the text before them.
+        stop: strings that end the text before them; one may be given as it is.
         stop_token_ids: ids that end the request like an end-of-sequence token.
         include_stop_str_in_output: keep the stop string that ended the text.
         ignore_eos: go on past the model's end-of-sequence tokens.
@@ -70,6 +70,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     detokenize: bool = True
 
     def __post_init__(self) -> None:
+        given: object = self.stop
+        if isinstance(given, str):
+            msgspec.structs.force_setattr(self, "stop", [given])
         _check_types(self)
         _check_integers(self)
         _check_floats(self)

@@ -127,3 +127,28 @@ def test_a_model_that_is_not_there_is_a_failure(octavo: Any, fake_plugin: str) -
     done = octavo("generate", "--model", "/no/such/model", "hello")
     assert done.code == 1
     assert done.err.splitlines()[-1].startswith("octavo: error: no model '/no/such/model'")
+
+
+def test_plain_answers_have_a_blank_line_between_them(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("generate", *fake_model, "hello", "hello", "--max-tokens", "4")
+    assert done.out == f"{answer(HELLO, 4)}\n\n{answer(HELLO, 4)}\n"
+
+
+def test_several_answers_to_a_prompt_are_lines_of_their_own_with_their_number(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("generate", *fake_model, "hello", "--n", "3", "--json", "--max-tokens", "2", "--temperature", "1")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [(line["prompt"], line["index"]) for line in lines] == [("hello", 0), ("hello", 1), ("hello", 2)]
+
+
+def test_log_probabilities_need_json(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("generate", *fake_model, "hello", "--logprobs", "2")
+    assert (done.code, "--json" in done.err) == (2, True)
+
+
+def test_penalties_out_of_range_are_refused_before_the_model_is_looked_for(octavo: Any) -> None:
+    done = octavo("generate", "--model", "nowhere", "hello", "--presence-penalty", "3")
+    assert (done.code, "presence_penalty is 3.0" in done.err) == (2, True)
+
+
+def test_an_answer_without_tokens_is_refused(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    assert octavo("generate", *fake_model, "hello", "--max-tokens", "0").code == 2

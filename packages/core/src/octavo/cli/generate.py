@@ -1,22 +1,36 @@
 """`octavo generate`: answers to prompts on standard output."""
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from octavo.cli.answers import AnswerWriter
 from octavo.cli.load import load_llm
 from octavo.cli.options import EngineFlags, with_engine_flags
 from octavo.cli.prompts import collect_prompts
-from octavo.cli.sampling import Stop, Temperature, TopK, TopP, check_sampling, settle_sampling
+from octavo.cli.sampling import (
+    Choices,
+    FrequencyPenalty,
+    IgnoreEos,
+    Logprobs,
+    MinP,
+    MinTokens,
+    PresencePenalty,
+    RepetitionPenalty,
+    Stop,
+    Temperature,
+    TopK,
+    TopP,
+    check_sampling,
+    settle_sampling,
+)
 from octavo.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from octavo.input.prompts import Prompt
     from octavo.llm import LLM
-    from octavo.outputs import RequestOutput
     from octavo.sampling_params import SamplingParams
 
 
@@ -33,26 +47,53 @@ def generate_command(
     temperature: Temperature = None,
     top_p: TopP = None,
     top_k: TopK = None,
+    min_p: MinP = None,
+    presence_penalty: PresencePenalty = None,
+    frequency_penalty: FrequencyPenalty = None,
+    repetition_penalty: RepetitionPenalty = None,
     stop: Stop = None,
+    min_tokens: MinTokens = None,
+    ignore_eos: IgnoreEos = None,
+    n: Choices = None,
+    logprobs: Logprobs = None,
     as_json: Annotated[bool, typer.Option("--json", help="a JSON object a line: prompt, text, token_ids, finish_reason, usage")] = False,
 ) -> None:
     """Answer prompts, each as one message of a user.
 
-    Only answers go to standard output. --seed makes draws repeatable: in float32 an answer then depends on its prompt alone.
+    Only answers go to standard output, in the order of the prompts and as soon as they are there, with a blank line between two.
+    --seed makes draws repeatable: in float32 an answer then depends on its prompt alone.
     """
     texts = collect_prompts(prompts or [], file, raw=raw)
     if raw and system is not None:
         raise ConfigurationError("raw text has no place for a system message: leave out --system or --raw")
-    sampling = check_sampling(max_tokens=max_tokens, temperature=temperature, top_p=top_p, top_k=top_k, stop=stop, seed=engine.options.seed)
+    if max_tokens == 0:
+        raise ConfigurationError("max_tokens is 0, which leaves no answer: give at least 1")
+    if logprobs is not None and not as_json:
+        raise ConfigurationError("plain answers have no place for log-probabilities: add --json, or leave out --logprobs")
+    sampling = check_sampling(
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        repetition_penalty=repetition_penalty,
+        stop=stop,
+        min_tokens=min_tokens,
+        ignore_eos=ignore_eos,
+        n=n,
+        logprobs=logprobs,
+        seed=engine.options.seed,
+    )
     with load_llm(engine) as llm:
         params = settle_sampling(llm, sampling)
         wrapped = _wrap(texts, llm, raw=raw, system=system)
-        if len(texts) == 1 and not as_json and sys.stdout.isatty():
+        if len(texts) == 1 and params.n == 1 and not as_json and sys.stdout.isatty():
             _stream(llm, wrapped[0], params)
             return
-        outputs = llm.generate(wrapped, params, use_tqdm=len(texts) > 1 and sys.stderr.isatty())
-    for text, output in zip(texts, outputs, strict=True):
-        typer.echo(json.dumps(_as_json(text, output), ensure_ascii=False) if as_json else output.outputs[0].text)
+        shows_progress = len(texts) > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
+        AnswerWriter(texts, as_json=as_json).write_all(llm.as_completed(wrapped, params, use_tqdm=shows_progress))
 
 
 def _wrap(texts: list[str], llm: "LLM", *, raw: bool, system: str | None) -> "list[Prompt]":
@@ -74,20 +115,3 @@ def _stream(llm: "LLM", prompt: "Prompt", params: "SamplingParams") -> None:
         typer.echo(text[written:], nl=False)
         written = len(text)
     typer.echo()
-
-
-def _as_json(prompt: str, output: "RequestOutput") -> dict[str, Any]:
-    answer = output.outputs[0]
-    num_prompt_tokens, num_output_tokens = len(output.prompt_token_ids), len(answer.token_ids)
-    return {
-        "prompt": prompt,
-        "text": answer.text,
-        "token_ids": answer.token_ids,
-        "finish_reason": answer.finish_reason,
-        "usage": {
-            "prompt_tokens": num_prompt_tokens,
-            "completion_tokens": num_output_tokens,
-            "total_tokens": num_prompt_tokens + num_output_tokens,
-            "prompt_tokens_details": {"cached_tokens": output.num_cached_tokens},
-        },
-    }

@@ -4,11 +4,12 @@ Exit codes: 0; 1, it failed; 2, it was asked for something that cannot be (an un
 prompt); 130, interrupted.
 """
 
+import atexit
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -23,7 +24,18 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 def main() -> None:
     """Entry point of the program."""
     open_missing_streams()
-    sys.exit(run(sys.argv[1:]))
+    _leave(run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process. What was registered for its end runs, but torch is not taken down piece by piece, which takes a second."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        code = code or FAILED
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

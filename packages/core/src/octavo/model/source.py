@@ -1,5 +1,6 @@
 """From a model's name to its files."""
 
+import difflib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +108,10 @@ def _locate(name: str, revision: str | None, offline: bool, load_format: str, so
         except ModelNotFoundError as error:
             raise ModelNotFoundError(f"{error} (nor is there a file or folder {name!r})") from error
     known = f"registered sources ({', '.join(sources) or 'none'})"
+    similar = difflib.get_close_matches(name, list(sources), n=1)
+    guess = f" (did you mean {similar[0]!r}?)" if similar else ""
     raise ModelNotFoundError(
-        f"no model {name!r}. Tried: {known}; a file or folder of that name; a hub repository, whose names look like 'owner/name' "
+        f"no model {name!r}{guess}. Tried: {known}; a file or folder of that name; a hub repository, whose names look like 'owner/name' "
         "or 'owner/name:file.gguf'"
     )
 

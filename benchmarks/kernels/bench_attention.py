@@ -22,11 +22,12 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Mix:
-    """Rows and tokens of each request."""
+    """Rows and tokens of each request, and how many of these all have in common, in the same blocks."""
 
     name: str
     rows: list[int]
     lengths: list[int]
+    num_shared: int = 0
 
 
 MIXES = (
@@ -34,6 +35,8 @@ MIXES = (
     Mix("decode 1 x 8192", [1], [8192]),
     Mix("decode 64 x 192", [1] * 64, [192] * 64),
     Mix("decode 8 x 1024", [1] * 8, [1024] * 8),
+    Mix("decode 32 x 1088", [1] * 32, [1088] * 32),
+    Mix("of which 1024 shared", [1] * 32, [1088] * 32, num_shared=1024),
     Mix("prefill 8 x 128", [128] * 8, [128] * 8),
     Mix("prefill 1024", [1024], [1024]),
     Mix("chunk 512 after 3584", [512], [4096]),
@@ -47,6 +50,7 @@ def make_step(mix: Mix) -> tuple[AttentionStep, int]:
     order = (torch.randperm(sum(counts)) + 1).to(torch.int32)
     tables = order.split(counts)
     table = torch.nn.utils.rnn.pad_sequence(list(tables), batch_first=True)
+    table[:, : mix.num_shared // BLOCK_SIZE] = table[0, : mix.num_shared // BLOCK_SIZE].clone()
     slots = [
         blocks.long().repeat_interleave(BLOCK_SIZE)[length - rows : length] * BLOCK_SIZE + torch.arange(length - rows, length) % BLOCK_SIZE
         for blocks, rows, length in zip(tables, mix.rows, mix.lengths, strict=True)

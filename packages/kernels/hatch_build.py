@@ -25,7 +25,9 @@ FLAGS = [
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 # By the end of a file's stem; everything else is built for any x86-64, so that the library loads everywhere.
-ISA_FLAGS = {"_avx2": AVX2, "_avx512": AVX512, "_avx512_bf16": [*AVX512, "-mavx512bf16"]}
+ISA_FLAGS = {"_avx2": AVX2, "_avx512": AVX512, "_avx512_bf16": [*AVX512, "-mavx512bf16"], "_amx": AVX512}
+# Added where the compiler knows them; the files do without.
+OPTIONAL_ISA_FLAGS = {"_amx": ["-mamx-tile", "-mamx-bf16"]}
 
 
 class NativeLibraryHook(BuildHookInterface[Any]):
@@ -63,8 +65,10 @@ def find_compiler() -> list[str] | None:
 def build_library(compiler: list[str], sources: Path, folder: Path) -> Path:
     """Compile every file of `sources` into `folder` and link them; returns the library."""
 
+    isa_flags = {suffix: flags + optional_flags(compiler, suffix) for suffix, flags in ISA_FLAGS.items()}
+
     def compile_one(source: Path) -> str:
-        isa = next((flags for suffix, flags in ISA_FLAGS.items() if source.stem.endswith(suffix)), [])
+        isa = next((flags for suffix, flags in isa_flags.items() if source.stem.endswith(suffix)), [])
         target = folder / f"{source.stem}.o"
         run([*compiler, *FLAGS, *isa, "-c", str(source), "-o", str(target)])
         return str(target)
@@ -74,6 +78,15 @@ def build_library(compiler: list[str], sources: Path, folder: Path) -> Path:
     library = folder / Path(TARGET).name
     run([*compiler, "-shared", "-fopenmp", *objects, "-o", str(library)])
     return library
+
+
+def optional_flags(compiler: list[str], suffix: str) -> list[str]:
+    """What `OPTIONAL_ISA_FLAGS` has for files of a suffix, or nothing where the compiler refuses it."""
+    flags = OPTIONAL_ISA_FLAGS.get(suffix, [])
+    done = subprocess.run(  # noqa: S603
+        [*compiler, *flags, "-E", "-x", "c++", os.devnull], capture_output=True, check=False
+    )
+    return flags if done.returncode == 0 else []
 
 
 def run(command: list[str]) -> None:

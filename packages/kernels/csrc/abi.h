@@ -9,13 +9,16 @@
 #define OCTAVO_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Counts up with every change of a structure or a function below; the Python side compares it when it loads the library.
-constexpr int32_t OCTAVO_ABI_VERSION = 2;
+constexpr int32_t OCTAVO_ABI_VERSION = 5;
+
+// How many keys of a sequence are taken together at most.
+constexpr int32_t OCTAVO_SPLIT_KEYS = 256;
 
 enum OctavoStatus : int32_t { OCTAVO_OK = 0, OCTAVO_BAD_ARGUMENT = 1, OCTAVO_OUT_OF_RANGE = 2, OCTAVO_OUT_OF_MEMORY = 3 };
 
 enum OctavoType : int32_t { OCTAVO_FLOAT32 = 0, OCTAVO_BFLOAT16 = 1, OCTAVO_FLOAT16 = 2 };
 
-enum OctavoIsa : int32_t { OCTAVO_PORTABLE = 0, OCTAVO_AVX2 = 1, OCTAVO_AVX512 = 2, OCTAVO_AVX512_BF16 = 3 };
+enum OctavoIsa : int32_t { OCTAVO_PORTABLE = 0, OCTAVO_AVX2 = 1, OCTAVO_AVX512 = 2, OCTAVO_AVX512_BF16 = 3, OCTAVO_AMX = 4 };
 
 enum OctavoActivation : int32_t { OCTAVO_SILU = 0, OCTAVO_GELU_TANH = 1 };
 
@@ -52,6 +55,9 @@ struct OctavoAttention {
   const int32_t* seq_lens;     // [R]
   const int32_t* block_table;  // [R, T]
   int64_t block_table_stride;
+  const int32_t* runs;     // as octavo_find_shared left them; not looked at where there is a window or a KV head has too many heads
+  const int32_t* members;
+  int32_t num_runs;
   int32_t num_rows;
   int32_t num_requests;
   int32_t num_heads;
@@ -61,6 +67,22 @@ struct OctavoAttention {
   int32_t type;
   int32_t isa;
   int32_t num_threads;
+};
+
+// Finds requests of a single row whose keys lie in the same blocks, so that those are read once for all of them. Keys are looked at
+// in splits of OCTAVO_SPLIT_KEYS from the first one on. A run is [split, first, count]: the requests members[first] to
+// members[first + count - 1] share the blocks of that split and of all before it, and see all of its keys and more.
+struct OctavoSharing {
+  const int32_t* query_start;  // [R + 1]
+  const int32_t* seq_lens;     // [R]
+  const int32_t* block_table;  // [R, T]
+  int64_t block_table_stride;
+  int32_t* runs;      // [max_members / 2, 3]
+  int32_t* members;   // [max_members]
+  int32_t* num_runs;  // [1]
+  int32_t max_members;
+  int32_t num_requests;
+  int32_t block_size;
 };
 
 // Turns each pair (i, i + D' / 2) of the first D' dimensions by the angle of the row's position. out may be the input.
@@ -112,12 +134,107 @@ struct OctavoGate {
   int32_t num_threads;
 };
 
+// Lays the weights of a linear layer out as its kernels read them: panels of 32 outputs, [P, I', 32], or of 16-bit brain floats
+// [P, I' / 2, 32, 2], where I' is I rounded up to a multiple of 32 and all that is added is zero. Where the layer is gated, the
+// outputs are gates and as many ups, and a panel holds 16 of each.
+struct OctavoPacking {
+  const void* weight;  // [O, I]
+  void* packed;
+  int64_t row_stride;
+  int64_t num_inputs;   // I
+  int64_t num_outputs;  // O
+  int32_t gated;
+  int32_t type;
+  int32_t num_threads;
+};
+
+// y = x W^T + bias, then what is wanted of it, with sums in float32 whose order depends on I alone: out = y; or residual + y; or
+// activation(gate) * up, [N, O / 2], where y holds both; and the number of each row's largest y, rounded to the type: the lowest of
+// equals, -1 where there is a NaN or the largest is infinite.
+struct OctavoLinear {
+  const void* x;         // [N, I]
+  const void* packed;    // as octavo_pack_linear left it
+  const void* bias;      // [O], in the order of the weights, or null
+  const void* residual;  // [N, O], or null
+  void* out;             // or null
+  int64_t* largest;      // [N], or null
+  int64_t x_stride;      // of a row, as are those below
+  int64_t residual_stride;
+  int64_t out_stride;
+  int64_t num_rows;     // N
+  int64_t num_inputs;   // I
+  int64_t num_outputs;  // O
+  int32_t gated;
+  int32_t activation;  // where gated
+  int32_t type;
+  int32_t isa;
+  int32_t num_threads;
+};
+
+// Copies rows that do not overlap.
+struct OctavoCopy {
+  const void* source;
+  void* target;
+  int64_t source_stride;  // in bytes, as are those below
+  int64_t target_stride;
+  int64_t row_bytes;
+  int64_t num_rows;
+  int32_t num_threads;
+};
+
+enum OctavoKind : int32_t {
+  OCTAVO_CALL_ATTEND = 0,
+  OCTAVO_CALL_ROTATE = 1,
+  OCTAVO_CALL_RMS_NORM = 2,
+  OCTAVO_CALL_GATE = 3,
+  OCTAVO_CALL_LINEAR = 4,
+  OCTAVO_CALL_COPY = 5
+};
+
+// One call of a program.
+struct OctavoCall {
+  void* task;  // the structure of the kind; what depends on the step is written into it before the call
+  int32_t kind;
+  int32_t rows_a_token;  // of the task
+  int32_t group;         // of requests, where it attends
+};
+
+// Which rows belong to whom in a step, as the members of OctavoAttention say.
+struct OctavoRequests {
+  const int64_t* slots;
+  const int32_t* query_start;
+  const int32_t* seq_lens;
+  const int32_t* block_table;
+  int64_t block_table_stride;
+  const int32_t* runs;
+  const int32_t* members;
+  int32_t num_runs;
+  int32_t num_requests;
+};
+
+struct OctavoProgram {
+  const OctavoCall* calls;
+  const OctavoRequests* groups;
+  int64_t num_calls;
+  int64_t num_tokens;  // N, at most as many as the memory of all tasks is made for
+};
+
 OCTAVO_EXPORT int32_t octavo_abi_version();
 // Bit i is set where this host can run the instruction set i of OctavoIsa.
 OCTAVO_EXPORT uint32_t octavo_supported_isas();
 // The one of them that is fastest here.
 OCTAVO_EXPORT int32_t octavo_preferred_isa();
+OCTAVO_EXPORT int32_t octavo_find_shared(const OctavoSharing* task);
 OCTAVO_EXPORT int32_t octavo_attend(const OctavoAttention* task);
 OCTAVO_EXPORT int32_t octavo_rotate(const OctavoRotation* task);
 OCTAVO_EXPORT int32_t octavo_rms_norm(const OctavoRmsNorm* task);
 OCTAVO_EXPORT int32_t octavo_gate(const OctavoGate* task);
+// Bytes that octavo_pack_linear writes; `packed` and `weight` are not looked at. Negative where an argument is bad.
+OCTAVO_EXPORT int64_t octavo_packed_bytes(const OctavoPacking* task);
+OCTAVO_EXPORT int32_t octavo_pack_linear(const OctavoPacking* task);
+OCTAVO_EXPORT int32_t octavo_linear(const OctavoLinear* task);
+OCTAVO_EXPORT int32_t octavo_copy(const OctavoCopy* task);
+// Call after call, up to one that fails.
+OCTAVO_EXPORT int32_t octavo_run(const OctavoProgram* program);
+// Asks the system to back this memory with large pages, which saves walks of the page table; call it before the memory is touched.
+OCTAVO_EXPORT void octavo_advise_large_pages(void* data, int64_t num_bytes);

@@ -8,7 +8,7 @@
 // Keys are read in tiles, and tiles joined to splits; both are cut at multiples of their length from a sequence's first token
 // on, so that the order of a row's sums depends on its own context alone.
 constexpr int32_t TILE_KEYS = 64;
-constexpr int32_t SPLIT_KEYS = 256;
+constexpr int32_t SPLIT_KEYS = OCTAVO_SPLIT_KEYS;
 constexpr int32_t TILE_ROWS = 30;  // (token, query head) pairs that are computed together
 
 // Head sizes are rounded up to this many elements in scratch memory.
@@ -19,11 +19,13 @@ static inline int32_t padded_head_size(int32_t head_size) { return (head_size + 
 static inline int64_t size_of_type(int32_t type) { return type == OCTAVO_FLOAT32 ? 4 : 2; }
 
 // Some rows of one request and one KV head. The request's rows are numbered token by token, the query heads that share the
-// KV head within: row r is head r % group of token r / group.
+// KV head within: row r is head r % group of token r / group. Or rows of several requests of one token that share the keys of a
+// split, all of which they see: then row r is head r % group of member r / group.
 struct AttentionRows {
   const OctavoAttention* task;
-  const int32_t* blocks;  // the request's block table
-  int64_t step_row;       // of the request's first token in query and out
+  const int32_t* blocks;   // the block table of the request, or of any member
+  const int32_t* members;  // requests, or null
+  int64_t step_row;        // of the request's first token in query and out
   int32_t num_before;     // tokens of the request before that
   int32_t kv_head;
   int32_t group;
@@ -35,7 +37,8 @@ struct AttentionRows {
 static inline int64_t place_of_row(const AttentionRows& rows, const OctavoHeads& heads, int32_t i) {
   const int32_t token = (rows.first + i) / rows.group;
   const int64_t head = int64_t{rows.kv_head} * rows.group + (rows.first + i) % rows.group;
-  return (rows.step_row + token) * heads.row_stride + head * heads.head_stride;
+  const int64_t row = rows.members == nullptr ? rows.step_row + token : rows.task->query_start[rows.members[token]];
+  return row * heads.row_stride + head * heads.head_stride;
 }
 
 struct KeyRange {

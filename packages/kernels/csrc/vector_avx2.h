@@ -12,9 +12,12 @@ struct Vector {
   static constexpr int width = 8;
   // A block of products that fits the registers: so many rows by so many vectors.
   static constexpr int block_rows = 6, block_vectors = 2;
+  // The same for linear layers, two vectors wide.
+  static constexpr int linear_rows = 6;
   __m256 lanes;
 
   static Vector broadcast(float value) { return {_mm256_set1_ps(value)}; }
+  static Vector broadcast(const float* source) { return {_mm256_broadcast_ss(source)}; }
 
   static Vector load(const float* source) { return {_mm256_loadu_ps(source)}; }
   static Vector load(const BFloat16* source) {

@@ -12,9 +12,17 @@ struct Vector {
   static constexpr int width = 16;
   // A block of products that fits the registers: so many rows by so many vectors.
   static constexpr int block_rows = 6, block_vectors = 4;
+  // The same for linear layers, two vectors wide.
+  static constexpr int linear_rows = 14;
   __m512 lanes;
 
   static Vector broadcast(float value) { return {_mm512_set1_ps(value)}; }
+  // Read once, whatever it is then used for; left alone, compilers have each use read it again.
+  static Vector broadcast(const float* source) {
+    __m512 lanes = _mm512_set1_ps(*source);
+    asm("" : "+v"(lanes));
+    return {lanes};
+  }
 
   static Vector load(const float* source) { return {_mm512_loadu_ps(source)}; }
   static Vector load(const BFloat16* source) {

@@ -11,6 +11,8 @@ struct Vector {
   static constexpr int width = 8;
   // A block of products that fits the registers: so many rows by so many vectors.
   static constexpr int block_rows = 3, block_vectors = 1;
+  // The same for linear layers, two vectors wide.
+  static constexpr int linear_rows = 2;
   float lanes[width];
 
   static Vector broadcast(float value) {
@@ -18,6 +20,7 @@ struct Vector {
     for (float& lane : result.lanes) lane = value;
     return result;
   }
+  static Vector broadcast(const float* source) { return broadcast(*source); }
 
   template <class T>
   static Vector load(const T* source) {

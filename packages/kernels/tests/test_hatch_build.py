@@ -108,3 +108,15 @@ def test_only_files_of_an_instruction_set_get_its_flags(hook, project, monkeypat
     assert "-mavx512f" in flags["op_avx512.cpp"]
     assert "-mavx512bf16" not in flags["op_avx512.cpp"]
     assert {"-mavx2", "-mavx512f", "-mavx512bf16"} <= set(flags["op_avx512_bf16.cpp"])
+
+
+@pytest.mark.parametrize("knows", [False, True])
+def test_flags_that_the_compiler_does_not_know_are_left_out(hook, project, monkeypatch, knows):
+    commands = []
+    monkeypatch.setattr(hook, "run", commands.append)
+    monkeypatch.setattr(hook.subprocess, "run", lambda command, **_: SimpleNamespace(returncode=0 if knows else 1))
+    (project / "csrc" / "op_amx.cpp").touch()
+    hook.build_library(["g++"], project / "csrc", project)
+    (command,) = [command for command in commands if "op_amx.cpp" in " ".join(command) and "-c" in command]
+    assert "-mavx512f" in command
+    assert ("-mamx-bf16" in command) == knows

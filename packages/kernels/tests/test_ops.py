@@ -8,6 +8,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from octavo_kernels import native, ops
+from octavo_kernels.cpu.isa import Isa
+from octavo_kernels.cpu.linear import pack
 from octavo_kernels.library import OPS
 from octavo_kernels.reference import activation, norm, rope
 
@@ -32,6 +34,19 @@ def arguments(x):
         "add_rms_norm": (x, x.flip(0), weight, 1e-5, 0.0),
         "rotate": (heads[:, :3], heads[:, 3:], positions, table),
         "gate": (x, "gelu_tanh"),
+    }
+
+
+def linear_arguments(x, library):
+    """The same for those that take packed weights."""
+    weight, bias = torch.linspace(-1, 1, 6 * 32).view(6, 32), torch.linspace(0, 1, 6)
+    plain, gated = pack(library, weight), pack(library, weight, gated=True)
+    return {
+        "linear": (x, plain, bias, x[:, :6].contiguous(), 6, Isa.PORTABLE),
+        "linear_out": (x, plain, None, None, torch.empty(4, 6), Isa.PORTABLE),
+        "linear_gated": (x, gated, bias, 3, "silu", Isa.PORTABLE),
+        "linear_gated_out": (x, gated, bias, torch.empty(4, 3), "gelu_tanh", Isa.PORTABLE),
+        "linear_largest": (x, plain, bias, 6, Isa.PORTABLE),
     }
 
 
@@ -64,12 +79,11 @@ def test_types_that_the_library_does_not_know_are_left_to_torch(x):
     assert ops.rms_norm(x.bfloat16(), torch.ones(32), 1e-5).dtype == torch.bfloat16
 
 
-@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("name", list(OPS))
-def test_ops_are_registered_as_torch_wants_them(x, name):
+def test_ops_are_registered_as_torch_wants_them(x, name, library):
     op = getattr(torch.ops.octavo, name).default
     checks = ("test_schema", "test_faketensor")
-    assert set(torch.library.opcheck(op, arguments(x)[name], test_utils=checks).values()) == {"SUCCESS"}
+    assert set(torch.library.opcheck(op, (arguments(x) | linear_arguments(x, library))[name], test_utils=checks).values()) == {"SUCCESS"}
 
 
 @pytest.mark.usefixtures("library")

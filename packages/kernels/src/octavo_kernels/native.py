@@ -12,9 +12,9 @@ from octavo_kernels.cpu.isa import Isa, choose_isa
 from octavo_kernels.cpu.library import find_library, load_library, open_library
 
 
-@dataclass(frozen=True)
+@dataclass
 class Native:
-    """The library, and the instruction set that is fastest here."""
+    """The library, and the instruction set that ops of this process run on unless they are given another."""
 
     library: ctypes.CDLL
     isa: Isa
@@ -35,6 +35,17 @@ def load_native() -> Native | None:
     """None where the library is not installed."""
     library = load_library()
     return None if library is None else Native(library, choose_isa(library))
+
+
+def use_isa(requested: str | None) -> Isa:
+    """Have ops run on an instruction set from now on: one by its name in lower case, or the fastest. The library must be there.
+
+    Raises ValueError if this host lacks it.
+    """
+    native = load_native()
+    assert native is not None, "what is not installed has no instruction set"
+    native.isa = choose_isa(native.library, requested)
+    return native.isa
 
 
 def takes(first: Tensor, *others: Tensor) -> bool:

@@ -46,6 +46,7 @@ def test_says_why_it_cannot_serve(head_size, block_size, dtype, device, reason):
 
 def test_without_its_library_it_names_the_remedy(monkeypatch):
     monkeypatch.setattr(cpu_backend, "load_library", lambda: None)
+    monkeypatch.setattr(cpu_backend, "load_native", lambda: None)
     refusal = CpuAttention.unsupported(spec(), block_size=16, dtype=torch.float32, device=CPU)
     assert "uv sync --reinstall-package octavo-kernels" in refusal
     with pytest.raises(ValueError, match="uv sync --reinstall-package octavo-kernels"):

@@ -57,7 +57,17 @@ def attend_parts(library, sequences, parts, *, isa=None, spec=SPEC):
     )
     nothing = query.new_zeros(len(query), spec.num_kv_heads, spec.head_size)
     out = torch.full_like(query, float("nan"))
-    attend(library, spec, plan_attend(step), query, nothing, nothing, sequences.cache, out, isa=isa or choose_isa(library))
+    attend(
+        library,
+        spec,
+        plan_attend(library, step, block_size=BLOCK),
+        query,
+        nothing,
+        nothing,
+        sequences.cache,
+        out,
+        isa=isa or choose_isa(library),
+    )
     return out.split([part.last - part.first for part in parts])
 
 
@@ -214,7 +224,7 @@ def test_keys_and_values_go_to_their_slots(library, generator, dtype, num_rows):
     spec = replace(SPEC, num_heads=3, num_kv_heads=3, head_size=24)
     query = torch.cat((query, key[:, :1]), dim=1)
     out = torch.full_like(query, float("nan"))
-    attend(library, spec, plan_attend(step_of(slots)), query, key, value, pool[:, 1], out, isa=choose_isa(library))
+    attend(library, spec, plan_attend(library, step_of(slots), block_size=8), query, key, value, pool[:, 1], out, isa=choose_isa(library))
     kv_store.store_kv(key, value, expected[:, 1], slots)
     assert torch.equal(pool, expected)
     assert not out.any(), "rows of nobody put out zeros"
@@ -224,13 +234,23 @@ def test_slots_outside_the_cache_are_refused_before_anything_is_written(library)
     cache = torch.zeros(2, 2, 1, 8, 64)
     query, rows = torch.ones(2, 3, 64), torch.ones(2, 1, 64)
     with pytest.raises(IndexError, match="outside its tensor"):
-        attend(library, SPEC, plan_attend(step_of([0, 16])), query, rows, rows, cache, torch.empty_like(query), isa=choose_isa(library))
+        attend(
+            library,
+            SPEC,
+            plan_attend(library, step_of([0, 16]), block_size=8),
+            query,
+            rows,
+            rows,
+            cache,
+            torch.empty_like(query),
+            isa=choose_isa(library),
+        )
     assert not cache.any()
 
 
 def test_more_rows_than_tokens_are_refused(library):
     cache = torch.zeros(2, 2, 1, 8, 64)
     query, rows = torch.ones(3, 3, 64), torch.ones(3, 1, 64)
-    plan = plan_attend(step_of([-1] * 3, starts=(0, 3), lengths=(2,)))
+    plan = plan_attend(library, step_of([-1] * 3, starts=(0, 3), lengths=(2,)), block_size=8)
     with pytest.raises(IndexError, match="outside its tensor"):
         attend(library, SPEC, plan, query, rows, rows, cache, torch.empty_like(query), isa=choose_isa(library))

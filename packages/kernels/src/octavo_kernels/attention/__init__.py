@@ -1,5 +1,5 @@
 """Attention over a paged KV cache: the interface, its backends and the choice between them."""
 
-from octavo_kernels.attention.backend import AttentionBackend, AttentionSpec, AttentionStep
+from octavo_kernels.attention.backend import AttentionBackend, AttentionSpec, AttentionStep, GraphSupport
 
-__all__ = ["AttentionBackend", "AttentionSpec", "AttentionStep"]
+__all__ = ["AttentionBackend", "AttentionSpec", "AttentionStep", "GraphSupport"]

@@ -6,6 +6,7 @@ included), S block size, T longest block table.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 
@@ -49,8 +50,23 @@ class AttentionStep:
     max_seq_len: int
 
 
+class GraphSupport(Enum):
+    """Which steps a backend's `run` can be captured for in a graph and replayed, with the plan of another step made before.
+
+    A step that is captured has tensors at fixed places: `plan` puts what it makes at fixed places too, and `run` launches the same work
+    whatever the lengths are. Requests of length 0 fill it up.
+    """
+
+    NEVER = "never"
+    SINGLE_TOKEN_DECODE = "single-token decode"  # noqa: S105
+    UNIFORM_BATCH = "uniform batch"
+    ALWAYS = "always"
+
+
 class AttentionBackend(ABC):
     """Writes this step's keys and values into the cache, then attends; causal, grouped-query.
+
+    Rows behind the last request's and rows of requests of length 0 belong to nobody: their output is finite.
 
     Args:
         block_size: S.
@@ -59,6 +75,7 @@ class AttentionBackend(ABC):
     """
 
     name: str
+    graph_support: GraphSupport = GraphSupport.NEVER
 
     def __init__(self, *, block_size: int, dtype: torch.dtype, device: torch.device) -> None:
         self.block_size = block_size

@@ -1,16 +1,15 @@
 """The backend "cpu": everything in C++, over the plain page layout."""
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from octavo_kernels.attention.backend import AttentionBackend, AttentionSpec, AttentionStep
+from octavo_kernels.attention.backend import AttentionBackend, AttentionSpec, AttentionStep, GraphSupport
 from octavo_kernels.attention.pages import plain_page_shape
 from octavo_kernels.cpu.abi import TYPES
 from octavo_kernels.cpu.attend import MAX_HEAD_SIZE, AttendPlan, attend, plan_attend
 from octavo_kernels.cpu.isa import choose_isa
 from octavo_kernels.cpu.library import REMEDY, load_library
+from octavo_kernels.native import load_native
 
 
 class CpuAttention(AttentionBackend):
@@ -18,15 +17,19 @@ class CpuAttention(AttentionBackend):
     Rows without a request put out zeros.
 
     Args:
-        isa: "portable", "avx2", "avx512" or "avx512_bf16"; None takes the best of this host. Raises ValueError if the host lacks it.
+        isa: "portable", "avx2", "avx512" or "avx512_bf16"; None takes that of other ops. Raises ValueError if the host lacks it.
     """
 
     name = "cpu"
+    graph_support = GraphSupport.SINGLE_TOKEN_DECODE
 
     def __init__(self, *, block_size: int, dtype: torch.dtype, device: torch.device, isa: str | None = None) -> None:
         super().__init__(block_size=block_size, dtype=dtype, device=device)
-        self._library = _require_library()
-        self._isa = choose_isa(self._library, isa)
+        native = load_native()
+        if native is None:
+            raise ValueError(f"the attention backend 'cpu' needs the C++ library: {REMEDY}, or choose 'sdpa'")
+        self._library = native.library
+        self._isa = native.isa if isa is None else choose_isa(native.library, isa)
 
     @classmethod
     def unsupported(cls, spec: AttentionSpec, *, block_size: int, dtype: torch.dtype, device: torch.device) -> str | None:
@@ -44,7 +47,7 @@ class CpuAttention(AttentionBackend):
         return plain_page_shape(spec, self.block_size)
 
     def plan(self, step: AttentionStep) -> AttendPlan:
-        return plan_attend(step)
+        return plan_attend(self._library, step, block_size=self.block_size)
 
     def run(
         self,
@@ -58,10 +61,3 @@ class CpuAttention(AttentionBackend):
     ) -> None:
         assert isinstance(plan, AttendPlan)
         attend(self._library, spec, plan, query, key, value, cache, out, isa=self._isa)
-
-
-def _require_library() -> ctypes.CDLL:
-    library = load_library()
-    if library is None:
-        raise ValueError(f"the attention backend 'cpu' needs the C++ library: {REMEDY}, or choose 'sdpa'")
-    return library

@@ -5,7 +5,7 @@ from ctypes import c_float, c_int32, c_int64, c_void_p
 
 import torch
 
-ABI_VERSION = 2
+ABI_VERSION = 5
 TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """The element types that the library knows, with their numbers."""
 ACTIVATIONS = {"silu": 0, "gelu_tanh": 1}
@@ -47,6 +47,9 @@ class Attention(ctypes.Structure):
         ("seq_lens", c_void_p),
         ("block_table", c_void_p),
         ("block_table_stride", c_int64),
+        ("runs", c_void_p),
+        ("members", c_void_p),
+        ("num_runs", c_int32),
         ("num_rows", c_int32),
         ("num_requests", c_int32),
         ("num_heads", c_int32),
@@ -56,6 +59,23 @@ class Attention(ctypes.Structure):
         ("type", c_int32),
         ("isa", c_int32),
         ("num_threads", c_int32),
+    )
+
+
+class Sharing(ctypes.Structure):
+    """`OctavoSharing`."""
+
+    _fields_ = (
+        ("query_start", c_void_p),
+        ("seq_lens", c_void_p),
+        ("block_table", c_void_p),
+        ("block_table_stride", c_int64),
+        ("runs", c_void_p),
+        ("members", c_void_p),
+        ("num_runs", c_void_p),
+        ("max_members", c_int32),
+        ("num_requests", c_int32),
+        ("block_size", c_int32),
     )
 
 
@@ -117,7 +137,100 @@ class Gate(ctypes.Structure):
     )
 
 
-FUNCTIONS = {"octavo_attend": Attention, "octavo_rotate": Rotation, "octavo_rms_norm": RmsNorm, "octavo_gate": Gate}
+class Packing(ctypes.Structure):
+    """`OctavoPacking`."""
+
+    _fields_ = (
+        ("weight", c_void_p),
+        ("packed", c_void_p),
+        ("row_stride", c_int64),
+        ("num_inputs", c_int64),
+        ("num_outputs", c_int64),
+        ("gated", c_int32),
+        ("type", c_int32),
+        ("num_threads", c_int32),
+    )
+
+
+class Linear(ctypes.Structure):
+    """`OctavoLinear`."""
+
+    _fields_ = (
+        ("x", c_void_p),
+        ("packed", c_void_p),
+        ("bias", c_void_p),
+        ("residual", c_void_p),
+        ("out", c_void_p),
+        ("largest", c_void_p),
+        ("x_stride", c_int64),
+        ("residual_stride", c_int64),
+        ("out_stride", c_int64),
+        ("num_rows", c_int64),
+        ("num_inputs", c_int64),
+        ("num_outputs", c_int64),
+        ("gated", c_int32),
+        ("activation", c_int32),
+        ("type", c_int32),
+        ("isa", c_int32),
+        ("num_threads", c_int32),
+    )
+
+
+class Copy(ctypes.Structure):
+    """`OctavoCopy`."""
+
+    _fields_ = (
+        ("source", c_void_p),
+        ("target", c_void_p),
+        ("source_stride", c_int64),
+        ("target_stride", c_int64),
+        ("row_bytes", c_int64),
+        ("num_rows", c_int64),
+        ("num_threads", c_int32),
+    )
+
+
+class Call(ctypes.Structure):
+    """`OctavoCall`."""
+
+    _fields_ = (("task", c_void_p), ("kind", c_int32), ("rows_a_token", c_int32), ("group", c_int32))
+
+
+class Requests(ctypes.Structure):
+    """`OctavoRequests`."""
+
+    _fields_ = (
+        ("slots", c_void_p),
+        ("query_start", c_void_p),
+        ("seq_lens", c_void_p),
+        ("block_table", c_void_p),
+        ("block_table_stride", c_int64),
+        ("runs", c_void_p),
+        ("members", c_void_p),
+        ("num_runs", c_int32),
+        ("num_requests", c_int32),
+    )
+
+
+class Program(ctypes.Structure):
+    """`OctavoProgram`."""
+
+    _fields_ = (("calls", c_void_p), ("groups", c_void_p), ("num_calls", c_int64), ("num_tokens", c_int64))
+
+
+KINDS: dict[type[ctypes.Structure], int] = {Attention: 0, Rotation: 1, RmsNorm: 2, Gate: 3, Linear: 4, Copy: 5}
+"""The tasks that calls of a program may have, with their numbers."""
+
+FUNCTIONS = {
+    "octavo_copy": Copy,
+    "octavo_run": Program,
+    "octavo_attend": Attention,
+    "octavo_rotate": Rotation,
+    "octavo_rms_norm": RmsNorm,
+    "octavo_gate": Gate,
+    "octavo_pack_linear": Packing,
+    "octavo_linear": Linear,
+}
 """The functions that take a task, with its structure; each returns a status."""
 
 

@@ -7,33 +7,60 @@ import torch
 from torch import Tensor
 
 from octavo_kernels.attention.backend import AttentionSpec, AttentionStep
-from octavo_kernels.cpu.abi import TYPES, Attention, check_status, describe_cache, describe_heads
+from octavo_kernels.cpu.abi import TYPES, Attention, Sharing, check_status, describe_cache, describe_heads
+from octavo_kernels.cpu.calls import submit
 from octavo_kernels.cpu.isa import Isa
 
 MAX_HEAD_SIZE = 256
+SPLIT_KEYS = 256
+"""Keys of a sequence that the library takes together at most; so many are shared or not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttendPlan:
     """The index tensors of a step, contiguous and on the host: query_start int32 [R + 1], seq_lens int32 [R], block_table int32 [R, T],
-    slots int64 [N]."""
+    slots int64 [N]; and which requests read the same keys: `num_runs` rows of runs int32 [., 3], and members int32 [.]."""
 
     query_start: Tensor
     seq_lens: Tensor
     block_table: Tensor
     slots: Tensor
+    runs: Tensor
+    members: Tensor
+    num_runs: int
 
 
-def plan_attend(step: AttentionStep) -> AttendPlan:
-    """What the library takes of a step."""
+def plan_attend(library: ctypes.CDLL, step: AttentionStep, *, block_size: int) -> AttendPlan:
+    """What the library takes of a step. Raises IndexError where a request is longer than its block table."""
     assert step.query_start.dtype == step.seq_lens.dtype == step.block_table.dtype == torch.int32
     assert step.slot_mapping.dtype == torch.int64
     assert step.query_start.shape[0] == step.seq_lens.shape[0] + 1 == step.block_table.shape[0] + 1
+    query_start, seq_lens, block_table = step.query_start.contiguous(), step.seq_lens.contiguous(), step.block_table.contiguous()
+    max_members = int((seq_lens // SPLIT_KEYS).sum())
+    runs, members = torch.empty(max_members // 2, 3, dtype=torch.int32), torch.empty(max_members, dtype=torch.int32)
+    num_runs = torch.zeros(1, dtype=torch.int32)
+    task = Sharing(
+        query_start.data_ptr(),
+        seq_lens.data_ptr(),
+        block_table.data_ptr(),
+        block_table.shape[1],
+        runs.data_ptr(),
+        members.data_ptr(),
+        num_runs.data_ptr(),
+        max_members,
+        seq_lens.shape[0],
+        block_size,
+    )
+    if max_members > 1:
+        check_status(library.octavo_find_shared(ctypes.byref(task)), "shared prefixes")
     return AttendPlan(
-        query_start=step.query_start.contiguous(),
-        seq_lens=step.seq_lens.contiguous(),
-        block_table=step.block_table.contiguous(),
+        query_start=query_start,
+        seq_lens=seq_lens,
+        block_table=block_table,
         slots=step.slot_mapping.contiguous(),
+        runs=runs,
+        members=members,
+        num_runs=int(num_runs),
     )
 
 
@@ -52,6 +79,7 @@ def attend(
     """Write row i of key and value to slot `slots[i]` (-1 writes nothing), then attend every row, with sums in float32.
 
     The order of a row's sums depends on its own context alone: not on the other rows, chunks, the number of threads or block ids.
+    Keys in blocks that several requests share are read once for all of their single rows.
     Rows of nobody, and of requests of length 0, put out zeros.
 
     Args:
@@ -78,6 +106,9 @@ def attend(
         plan.seq_lens.data_ptr(),
         plan.block_table.data_ptr(),
         plan.block_table.shape[1],
+        plan.runs.data_ptr(),
+        plan.members.data_ptr(),
+        plan.num_runs,
         query.shape[0],
         plan.seq_lens.shape[0],
         query.shape[1],
@@ -88,4 +119,4 @@ def attend(
         isa,
         torch.get_num_threads(),
     )
-    check_status(library.octavo_attend(ctypes.byref(task)), "attention")
+    submit(library.octavo_attend, task, "attention")

@@ -5,7 +5,8 @@ import ctypes
 import torch
 from torch import Tensor
 
-from octavo_kernels.cpu.abi import ACTIVATIONS, TYPES, Gate, check_status
+from octavo_kernels.cpu.abi import ACTIVATIONS, TYPES, Gate
+from octavo_kernels.cpu.calls import submit
 from octavo_kernels.cpu.isa import Isa
 
 
@@ -37,5 +38,5 @@ def gate(library: ctypes.CDLL, gate_and_up: Tensor, activation: str, *, isa: Isa
         isa,
         torch.get_num_threads(),
     )
-    check_status(library.octavo_gate(ctypes.byref(task)), activation)
+    submit(library.octavo_gate, task, activation)
     return out

@@ -11,6 +11,7 @@ class Isa(IntEnum):
     AVX2 = 1
     AVX512 = 2
     AVX512_BF16 = 3
+    AMX = 4
 
 
 def supported_isas(library: ctypes.CDLL) -> tuple[Isa, ...]:

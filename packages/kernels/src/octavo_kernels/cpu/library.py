@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch  # noqa: F401  # its OpenMP runtime must be the one that is loaded first, or there are two pools of threads
 
-from octavo_kernels.cpu.abi import ABI_VERSION, FUNCTIONS
+from octavo_kernels.cpu.abi import ABI_VERSION, FUNCTIONS, Packing
 
 PACKAGE = "octavo_kernels_native"
 FILE = "liboctavo_kernels.so"
@@ -48,6 +48,10 @@ def open_library(path: Path, version: int = ABI_VERSION) -> ctypes.CDLL | None:
     library.octavo_supported_isas.restype = ctypes.c_uint32
     library.octavo_preferred_isa.argtypes = []
     library.octavo_preferred_isa.restype = ctypes.c_int32
+    library.octavo_packed_bytes.argtypes = [ctypes.POINTER(Packing)]
+    library.octavo_packed_bytes.restype = ctypes.c_int64
+    library.octavo_advise_large_pages.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    library.octavo_advise_large_pages.restype = None
     for name, structure in FUNCTIONS.items():
         function = getattr(library, name)
         function.argtypes = [ctypes.POINTER(structure)]

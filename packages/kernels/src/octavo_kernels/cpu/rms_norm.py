@@ -5,7 +5,8 @@ import ctypes
 import torch
 from torch import Tensor
 
-from octavo_kernels.cpu.abi import TYPES, Heads, RmsNorm, check_status
+from octavo_kernels.cpu.abi import TYPES, Heads, RmsNorm
+from octavo_kernels.cpu.calls import submit
 from octavo_kernels.cpu.isa import Isa
 
 
@@ -71,7 +72,7 @@ def _run(
         isa,
         torch.get_num_threads(),
     )
-    check_status(library.octavo_rms_norm(ctypes.byref(task)), "rms_norm")
+    submit(library.octavo_rms_norm, task, "rms_norm")
 
 
 def _describe(x: Tensor) -> tuple[Heads, int]:

@@ -5,7 +5,8 @@ import ctypes
 import torch
 from torch import Tensor
 
-from octavo_kernels.cpu.abi import TYPES, Rotation, check_status, describe_heads
+from octavo_kernels.cpu.abi import TYPES, Rotation, describe_heads
+from octavo_kernels.cpu.calls import submit
 from octavo_kernels.cpu.isa import Isa
 
 
@@ -57,4 +58,4 @@ def rotate(
         isa,
         torch.get_num_threads(),
     )
-    check_status(library.octavo_rotate(ctypes.byref(task)), "rotate")
+    submit(library.octavo_rotate, task, "rotate")

@@ -1,0 +1,70 @@
+// Lays weights out in panels.
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "linear.h"
+
+namespace {
+
+bool valid(const OctavoPacking& task) {
+  const bool known = task.type == OCTAVO_FLOAT32 || task.type == OCTAVO_BFLOAT16 || task.type == OCTAVO_FLOAT16;
+  return known && task.num_inputs >= 1 && task.num_outputs >= 1 && task.num_threads >= 1 && (!task.gated || task.num_outputs % 2 == 0);
+}
+
+// The row of weights that a column of a panel holds, or -1 where it is padding.
+int64_t row_of(const OctavoPacking& task, int64_t panel, int32_t column) {
+  if (!task.gated) return panel * PANEL + column < task.num_outputs ? panel * PANEL + column : -1;
+  const int64_t half = PANEL / 2, width = task.num_outputs / 2, place = panel * half + column % half;
+  return place < width ? place + (column < half ? 0 : width) : -1;
+}
+
+// `GROUP` inputs of a column lie together. Bits are copied, so that only their number matters of the type.
+template <class Bits, int GROUP>
+void pack_panel(const OctavoPacking& task, int64_t panel) {
+  const int64_t padded = padded_inputs(task.num_inputs);
+  Bits* target = static_cast<Bits*>(task.packed) + panel * padded * PANEL;
+  std::memset(target, 0, padded * PANEL * sizeof(Bits));
+  const Bits* rows[PANEL];
+  for (int32_t column = 0; column < PANEL; ++column) {
+    const int64_t row = row_of(task, panel, column);
+    rows[column] = row < 0 ? nullptr : static_cast<const Bits*>(task.weight) + row * task.row_stride;
+  }
+  for (int64_t first = 0; first < task.num_inputs; first += GROUP, target += PANEL * GROUP) {
+    const int64_t count = task.num_inputs - first < GROUP ? task.num_inputs - first : GROUP;
+    for (int32_t column = 0; column < PANEL; ++column) {
+      if (rows[column] == nullptr) continue;
+      for (int64_t i = 0; i < count; ++i) target[column * GROUP + i] = rows[column][first + i];
+    }
+  }
+}
+
+}  // namespace
+
+int64_t octavo_packed_bytes(const OctavoPacking* task) {
+  return valid(*task) ? count_panels(task->num_outputs, task->gated) * panel_bytes(task->num_inputs, task->type) : -1;
+}
+
+int32_t octavo_pack_linear(const OctavoPacking* task) {
+  if (!valid(*task)) return OCTAVO_BAD_ARGUMENT;
+  const int64_t panels = count_panels(task->num_outputs, task->gated);
+#pragma omp parallel for num_threads(task->num_threads)
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    switch (task->type) {
+      case OCTAVO_FLOAT32: pack_panel<uint32_t, 1>(*task, panel); break;
+      case OCTAVO_BFLOAT16: pack_panel<uint16_t, 2>(*task, panel); break;
+      default: pack_panel<uint16_t, 1>(*task, panel);
+    }
+  }
+  return OCTAVO_OK;
+}
+
+void octavo_advise_large_pages(void* data, int64_t num_bytes) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t PAGE = 4096;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(data) + PAGE - 1) / PAGE * PAGE;
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(data) + static_cast<uintptr_t>(num_bytes)) / PAGE * PAGE;
+  // Where the system does not follow, pages stay small: slower, and nothing else.
+  if (last > first) static_cast<void>(madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE));
+#endif
+}

@@ -50,7 +50,7 @@ def test_the_plan_says_what_the_engine_logs(started: tuple[AsyncLLM, list[str]],
 
 
 def test_the_plan_counts_the_blocks_of_the_engine(started: tuple[AsyncLLM, list[str]], capfd: pytest.CaptureFixture[str]) -> None:
-    info = started[0].engine.info
+    info = started[0].info
     assert run(["plan", "--kv-cache-memory-bytes", POOL, "--json"]) == 0
     plan = json.loads(capfd.readouterr().out)
     assert (plan["num_blocks"], plan["max_model_len"]) == (info.num_blocks, info.max_model_len)

@@ -78,6 +78,7 @@ FULL = (
     Setting(name="block 8, cache off", block_size=8, flags=NO_CACHE, runs=(TOGETHER,)),
     Setting(name="block 8, cache on", block_size=8, flags={}, runs=(COLD, WARM)),
     Setting(name="block 16, cache on", block_size=16, flags={}, runs=(COLD, WARM)),
+    Setting(name="block 16, worker process", block_size=16, flags={"executor": "multiprocess"}, runs=(COLD, WARM)),
     Setting(name="block 16, budget 32, cache off", block_size=16, flags=NO_CACHE | SMALL_STEPS | {"max_num_seqs": 32}, runs=(TOGETHER,)),
     Setting(name="block 8, budget 32, cache on", block_size=8, flags=SMALL_STEPS | {"max_num_seqs": 8}, runs=(COLD, WARM)),
 )

@@ -191,8 +191,12 @@ def test_tensors_that_do_not_fit_the_configuration_are_listed(
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("vocab_size", 10**12, "an embedding of 1,000,000,000,000 x 64"),
-        ("hidden_size", 2**62, "do not belong together"),
+        ("vocab_size", 10**12, "vocab_size is 1000000000000, but must be at most 2,147,483,647"),
+        ("vocab_size", 2 * 10**9, "an embedding of 2,000,000,000 x 64"),
+        ("hidden_size", 2**62, "hidden_size is 4611686018427387904, but must be at most 2,147,483,647"),
+        ("hidden_size", 2**30, "do not belong together"),
+        ("rope_theta", 10**400, "but must be a positive number from 1e-30 to 1e+30"),
+        ("num_hidden_layers", 2**31, "num_hidden_layers is 2147483648, but must be at most 10,000"),
         ("num_hidden_layers", 10**4, "asks for 10,000 layers"),
         ("num_hidden_layers", 3, "lacks tensors that the model needs: model.layers.2."),
         ("num_hidden_layers", 1, "has no place for: model.layers.1."),

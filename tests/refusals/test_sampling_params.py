@@ -25,7 +25,7 @@ NAN, INFINITY = math.nan, math.inf
         *(("seed", value) for value in (2**70, 2**63, -(2**63) - 1, 1.5, "7", True)),
         *(("max_tokens", value) for value in (-1, 2**63, 1.5, "5")),
         *(("min_tokens", value) for value in (-1, 17, 2**70, None)),
-        *(("stop", value) for value in ("x", ["a", ""], [5], None, ["a"] * 65, ["a"] * 10**5)),
+        *(("stop", value) for value in ("", 5, ["a", ""], [5], None, ["a"] * 65, ["a"] * 10**5)),
         *(("stop_token_ids", value) for value in (5, ["5"], [True], [5.0], None)),
         *(("logit_bias", value) for value in ([5], {"5": 1.0}, {-1: 1.0}, {True: 1.0}, {5: 101}, {5: NAN}, {5: "x"}, {5: 10**400})),
         ("logit_bias", dict.fromkeys(range(1025), 1.0)),

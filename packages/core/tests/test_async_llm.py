@@ -235,12 +235,71 @@ def test_abort_at_every_moment_leaves_nothing_behind() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("name", [["a"], 5, b"a"])
+def test_names_of_requests_are_strings(name: Any) -> None:
+    async def main() -> None:
+        llm, _ = facade()
+        async with llm:
+            for attempt in (llm.generate([5], GREEDY, request_id=name), collect(llm.stream([5], GREEDY, request_id=name))):
+                with pytest.raises(InvalidRequestError, match=r"request_id is .*give a string"):
+                    await attempt
+            with pytest.raises(InvalidRequestError, match="request_id is"):
+                llm.abort(name)
+            assert len(llm._requests) == 0
+            await assert_idle(llm)
+
+    run(main())
+
+
+def test_a_request_is_aborted_once() -> None:
+    async def main() -> None:
+        llm, _ = endless()
+        async with llm:
+            async for output in llm.stream([5], ENDLESS, request_id="mine"):
+                if not output.finished:
+                    assert llm.abort("mine")
+                assert not llm.abort("mine")
+            await assert_idle(llm)
+
+    run(main())
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf"), 10**400, None, "1", True])
+def test_a_time_that_is_none_says_nothing_of_the_engine(timeout_s: Any) -> None:
+    async def main() -> None:
+        llm, _ = facade()
+        async with llm:
+            with pytest.raises(InvalidRequestError, match=r"timeout_s is .*seconds above 0"):
+                await llm.check_health(timeout_s=timeout_s)
+            await llm.check_health()
+
+    run(main())
+
+
+def test_readers_hear_of_outputs_that_cannot_be_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        llm, _ = endless()
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+
+        def fail(_outputs: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(llm._requests._processor, "process", fail)
+        with pytest.raises(EngineDeadError, match="could not be handed out: ZeroDivisionError: a bug"):
+            await llm.generate([5], ENDLESS)
+        monkeypatch.undo()
+        assert (await llm.generate([6], GREEDY)).finished
+        await llm.close()
+
+    run(main())
+
+
 def test_a_stop_string_ends_the_request_in_the_engine_too() -> None:
     async def main() -> None:
         tokens = continuation([5], 4, vocab_size=1000)
         llm, _ = endless()
         async with llm:
-            word = llm.engine.tokenizer.token(tokens[2])
+            word = llm.tokenizer.token(tokens[2])
             params = SamplingParams(temperature=0, max_tokens=None, ignore_eos=True, stop=[str(word)])
             for output in ((await collect(llm.stream([5], params)))[-1], await llm.generate([5], params)):
                 assert output.outputs[0].stop_reason == word
@@ -421,11 +480,33 @@ def test_one_facade_serves_one_event_loop_after_the_other() -> None:
     run(llm.close())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+@pytest.mark.parametrize("then", ["generate", "abort", "close"])
+def test_an_event_loop_that_was_closed_under_its_requests_holds_nobody_up(then: str) -> None:
+    llm, _ = endless()
+    ended = asyncio.new_event_loop()
+    task = ended.create_task(llm.generate([5], ENDLESS, request_id="lost"))
+    ended.run_until_complete(asyncio.sleep(0))
+    ended.run_until_complete(llm.check_health())
+    assert len(llm._requests) == 1
+    ended.close()
+    if then == "generate":
+        assert run(llm.generate([6], GREEDY)).outputs[0].token_ids == continuation([6], 5, vocab_size=1000)
+    if then == "abort":
+        assert not llm.abort("lost")
+    if then != "close":
+        assert len(llm._requests) == 0
+        run(assert_idle(llm))
+    run(llm.close())
+    # Its end must not be reported by the interpreter, to whom the closed loop is a mistake of the program.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 def test_an_event_loop_that_ended_before_its_last_delivery_holds_nobody_up() -> None:
     llm, _ = facade()
     ended = asyncio.new_event_loop()
     ended.run_until_complete(llm.generate([5], GREEDY))
-    llm._hand_over([])
+    llm._requests.link._hand_over([])  # type: ignore[attr-defined]
     ended.close()
     assert run(llm.generate([6], GREEDY)).outputs[0].token_ids == continuation([6], 5, vocab_size=1000)
     run(llm.close())

@@ -1,6 +1,16 @@
+from pathlib import Path
+
 import pytest
 
-from octavo.env import VARIABLES, environment_values, let_waiting_threads_sleep, read_environment
+from octavo.env import (
+    VARIABLES,
+    cache_folder,
+    environment_values,
+    keep_compiled_in,
+    let_waiting_threads_sleep,
+    read_environment,
+    share_metrics,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +46,13 @@ def test_every_variable_is_shown_as_it_stands(monkeypatch: pytest.MonkeyPatch) -
     assert values["CUDA_VISIBLE_DEVICES"] is None
 
 
+def test_keys_are_read_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_API_KEY", "sk-1, sk-2")
+    assert read_environment().api_keys == ("sk-1", "sk-2")
+    assert environment_values()["OCTAVO_API_KEY"] == "(hidden)"
+    assert "sk-1" not in repr(read_environment())
+
+
 def test_waiting_threads_sleep_soon_unless_the_user_says_how_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     let_waiting_threads_sleep()
@@ -46,3 +63,29 @@ def test_waiting_threads_sleep_soon_unless_the_user_says_how_they_wait(monkeypat
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     let_waiting_threads_sleep()
     assert environment_values()["GOMP_SPINCOUNT"] == "7"
+
+
+def test_the_folder_of_shared_metrics_is_the_one_that_was_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "elsewhere")
+    assert read_environment().metrics_folder == Path("elsewhere")
+    monkeypatch.delenv("PROMETHEUS_MULTIPROC_DIR")
+    assert read_environment().metrics_folder is None
+    share_metrics(str(tmp_path))
+    assert read_environment().metrics_folder == tmp_path
+
+
+def test_caches_lie_where_the_system_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_folder() == Path.home() / ".cache" / "octavo"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/octavo")
+    monkeypatch.setenv("XDG_CACHE_HOME", "not absolute")
+    assert cache_folder() == Path.home() / ".cache" / "octavo"
+
+
+def test_what_was_compiled_is_kept_where_the_user_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/mine")
+    keep_compiled_in(Path("/ours"))
+    assert environment_values()["TORCHINDUCTOR_CACHE_DIR"] == "/mine"
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    keep_compiled_in(Path("/ours"))
+    assert environment_values()["TORCHINDUCTOR_CACHE_DIR"] == "/ours"

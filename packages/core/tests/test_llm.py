@@ -1,5 +1,7 @@
 import signal
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,6 +30,27 @@ def test_every_form_of_a_prompt_reaches_the_engine_as_the_same_tokens() -> None:
 @pytest.mark.parametrize("prompt", ["hello", [3, 4], {"prompt_token_ids": [3]}, [{"role": "user", "content": "hello"}]])
 def test_a_single_prompt_gives_one_output(prompt: Any) -> None:
     assert len(fake_llm(words=["hello", "there"]).generate(prompt)) == 1
+
+
+def test_cached_prefixes_are_shared_between_prompts_of_one_salt_only() -> None:
+    fake = fake_llm()
+    ids = [5] * 40
+
+    def cached(prompt: Any) -> int | None:
+        return fake.generate(prompt)[0].num_cached_tokens
+
+    assert cached({"prompt_token_ids": ids, "cache_salt": "a"}) == 0
+    assert cached({"prompt_token_ids": ids, "cache_salt": "b"}) == 0
+    assert cached(ids) == 0
+    assert cached({"prompt_token_ids": ids, "cache_salt": "a"}) == 32
+    with pytest.raises(InvalidRequestError, match="the key 'salt'"):
+        fake.generate({"prompt_token_ids": ids, "salt": "a"})
+
+
+@pytest.mark.parametrize("names", [5, "models", [1]])
+def test_plugins_are_named_in_a_list(names: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no list of names"):
+        LLM("nowhere", plugins_allow=names)
 
 
 def test_messages_go_through_the_chat_template_in_generate_and_in_chat() -> None:
@@ -230,7 +253,7 @@ def test_closing_a_stream_ends_its_request() -> None:
     stream = fake.llm.stream([5], SamplingParams(temperature=0, max_tokens=100, ignore_eos=True))
     next(stream)
     assert fake.llm.stats().running == 1
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     fake.assert_idle()
 
 
@@ -242,6 +265,96 @@ def test_a_batch_beside_an_open_stream_disturbs_neither() -> None:
     assert output.outputs[0].token_ids == continuation([6], 5, vocab_size=1000)
     *_, last = stream
     assert last.outputs[0].token_ids == continuation([5], 20, vocab_size=1000)
+    fake.assert_idle()
+
+
+def greedy(max_tokens: int, **more: Any) -> SamplingParams:
+    return SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True, **more)
+
+
+def test_a_call_inside_a_loop_over_prompts_that_come_as_they_finish_takes_nothing_from_it() -> None:
+    fake = fake_llm()
+    places = []
+    for place, output in fake.llm.as_completed([[5], [6], [7]], [greedy(9), greedy(2), greedy(20)]):
+        assert output.outputs[0].token_ids == continuation([5 + place], len(output.outputs[0].token_ids), vocab_size=1000)
+        places.append(place)
+        assert len(fake.llm.generate([9], greedy(40), use_tqdm=False)[0].outputs[0].token_ids) == 40
+    assert places == [1, 0, 2]
+    fake.assert_idle()
+
+
+def test_a_call_inside_a_stream_takes_nothing_from_it() -> None:
+    fake = fake_llm()
+    outputs = []
+    for output in fake.llm.stream([5], greedy(9)):
+        outputs.append(output)
+        fake.llm.generate([9], greedy(4 if len(outputs) == 1 else 40), use_tqdm=False)
+    assert [len(output.outputs[0].token_ids) for output in outputs] == [1, 5, 9]
+    assert [output.finished for output in outputs] == [False, False, True]
+    fake.assert_idle()
+
+
+def test_loops_over_prompts_run_in_step_with_each_other() -> None:
+    fake = fake_llm()
+    pairs = list(zip(fake.llm.as_completed([[5]] * 3, greedy(4)), fake.llm.as_completed([[6]] * 3, greedy(9)), strict=True))
+    assert [(first[0], second[0]) for first, second in pairs] == [(0, 0), (1, 1), (2, 2)]
+    fake.assert_idle()
+
+
+def test_a_call_whose_outputs_somebody_else_took_fails_instead_of_waiting_for_ever() -> None:
+    fake = fake_llm()
+    outputs = fake.llm.as_completed([[5], [6]], [greedy(1), greedy(9)])
+    next(outputs)
+    while fake.llm.engine.client.has_work():
+        fake.llm.engine.client.step()
+    with pytest.raises(RequestFailedError, match="went to another user of the engine"):
+        next(outputs)
+    fake.assert_idle()
+
+
+def test_a_second_thread_is_refused_and_harms_nobody() -> None:
+    refusals: list[BaseException] = []
+
+    def intrude() -> None:
+        for attempt in (
+            lambda: fake.llm.generate([6], use_tqdm=False),
+            lambda: next(fake.llm.stream([6])),
+            fake.llm.reset_prefix_cache,
+            fake.llm.close,
+        ):
+            try:
+                attempt()
+            except InvalidRequestError as error:
+                refusals.append(error)
+
+    def before_step(step: int) -> None:
+        if step == 3:
+            intruder = threading.Thread(target=intrude)
+            intruder.start()
+            intruder.join(30)
+
+    fake = troubled(before_step)
+    assert fake.complete([5]).token_ids == continuation([5], 5, vocab_size=1000)
+    assert len(refusals) == 4
+    assert {str(error).split(":")[0] for error in refusals} == {"this LLM is at work for another thread, or in the middle of a step"}
+    assert fake.complete([6]).token_ids == continuation([6], 5, vocab_size=1000)
+
+
+def test_threads_may_take_turns_with_one_stream() -> None:
+    fake = fake_llm()
+    stream = fake.llm.stream([5], GREEDY)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        outputs = [next(stream), pool.submit(next, stream).result(30), *stream]
+    assert outputs[-1].outputs[0].token_ids == continuation([5], 5, vocab_size=1000)
+    fake.assert_idle()
+
+
+def test_a_stream_that_is_given_up_in_the_middle_of_a_step_ends_behind_it() -> None:
+    streams: list[Any] = []
+    fake = troubled(lambda step: streams[0].close() if step == 3 else None)
+    streams.append(fake.llm.stream([6], greedy(100)))
+    next(streams[0])
+    assert fake.complete([5]).token_ids == continuation([5], 5, vocab_size=1000)
     fake.assert_idle()
 
 
@@ -285,6 +398,29 @@ def test_a_lost_step_ends_the_engine_and_says_so_ever_after() -> None:
     for _ in range(2):
         with pytest.raises(EngineDeadError, match="the device is gone"):
             fake.llm.generate([5], GREEDY, use_tqdm=False)
+
+
+def test_what_is_no_exception_ends_the_engine_and_says_so() -> None:
+    class Panic(BaseException):
+        pass
+
+    def faults(plan: StepPlan) -> dict[str, str]:
+        raise Panic("index out of bounds")
+
+    fake = fake_llm(faults=faults)
+    for _ in range(2):
+        with pytest.raises(EngineDeadError, match="Panic: index out of bounds"):
+            fake.llm.generate([5], GREEDY, use_tqdm=False)
+
+
+def test_an_exit_of_the_program_inside_a_step_is_passed_on() -> None:
+    def leave(step: int) -> None:
+        raise SystemExit(step)
+
+    fake = troubled(leave)
+    with pytest.raises(SystemExit):
+        fake.llm.generate([5], GREEDY, use_tqdm=False)
+    fake.assert_idle()
 
 
 def test_a_closed_facade_refuses_prompts() -> None:

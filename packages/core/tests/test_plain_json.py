@@ -36,6 +36,10 @@ def circle() -> list[Any]:
         ({"a": object()}, "no plain JSON"),
         (circle(), "more than 16 levels"),
         ([[0] * 50_000] * 2, "more than 65,536 values"),
+        ([[0] * 50_000] * 10_000_000, "more than 65,536 values"),
+        ([[[0] * 60_000] * 60_000], "more than 65,536 values"),
+        ({"x": 10**5000}, "<int too large to show>, but integers are of 64 bits"),
+        ({"a": {10**5000: 1}}, "the key <int too large to show>"),
     ],
 )
 def test_what_is_not_plain_is_named(value: Any, said: str) -> None:

@@ -1,19 +1,26 @@
 """The one place that reads the process environment, and sets in it what libraries read when they are loaded."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 VARIABLES = {
     "OCTAVO_PLUGINS_ALLOW": "the only plugins to load, separated by commas",
     "OCTAVO_PLUGINS_BLOCK": "plugins not to load, separated by commas",
+    "OCTAVO_API_KEY": "keys that requests to a server must bring, separated by commas",
     "HF_HUB_OFFLINE": "1: download nothing",
     "CUDA_VISIBLE_DEVICES": "GPUs to use; empty or -1: none",
     "OMP_NUM_THREADS": "threads to compute with",
     "OMP_WAIT_POLICY": "how threads wait for each other; not set: they spin briefly, then sleep",
     "GOMP_SPINCOUNT": "the same, as a number of turns",
+    "XDG_CACHE_HOME": "folder of caches, where compiled pieces are kept too; not set: ~/.cache",
+    "TORCHINDUCTOR_CACHE_DIR": "where torch keeps what it compiled; not set: octavo/compiled in the folder of caches",
+    "PROMETHEUS_MULTIPROC_DIR": "folder in which the processes of one server add up their metrics",
 }
 """Every variable that is read here, and what it means."""
 
+_SECRETS = frozenset({"OCTAVO_API_KEY"})
+_METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _SPIN_TURNS = "1000"
 
 
@@ -23,19 +30,24 @@ class Environment:
 
     plugins_allow: tuple[str, ...] | None = None
     plugins_block: tuple[str, ...] = ()
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
     hub_offline: bool = False
     cuda_hidden: bool = False
+    metrics_folder: Path | None = None
 
 
 def read_environment() -> Environment:
     """Read the variables of `VARIABLES`."""
     allow = os.environ.get("OCTAVO_PLUGINS_ALLOW")
     cuda_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    metrics_folder = os.environ.get(_METRICS_FOLDER)
     return Environment(
         plugins_allow=None if allow is None else split_names(allow),
         plugins_block=split_names(os.environ.get("OCTAVO_PLUGINS_BLOCK", "")),
+        api_keys=split_names(os.environ.get("OCTAVO_API_KEY", "")),
         hub_offline=os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"},
         cuda_hidden=cuda_devices is not None and (not cuda_devices.strip() or cuda_devices.strip().startswith("-")),
+        metrics_folder=None if metrics_folder is None else Path(metrics_folder),
     )
 
 
@@ -49,9 +61,29 @@ def let_waiting_threads_sleep() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_TURNS)
 
 
+def cache_folder() -> Path:
+    """Where Octavo keeps what it can make again. It need not exist."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "octavo"
+
+
+def keep_compiled_in(folder: Path) -> None:
+    """Where torch keeps what it compiles from now on, unless the user said where."""
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder))
+
+
 def environment_values() -> dict[str, str | None]:
-    """Each variable of `VARIABLES` as it stands, None where it is not set."""
-    return {name: os.environ.get(name) for name in VARIABLES}
+    """Each variable of `VARIABLES` as it stands, None where it is not set; of secrets only that they are there."""
+    values = {name: os.environ.get(name) for name in VARIABLES}
+    return {name: "(hidden)" if value and name in _SECRETS else value for name, value in values.items()}
+
+
+def share_metrics(folder: str) -> None:
+    """Make the metrics of this process count together with those of others that share a folder.
+
+    Must come before prometheus_client is imported, which looks for it then.
+    """
+    os.environ[_METRICS_FOLDER] = folder
 
 
 def split_names(text: str) -> tuple[str, ...]:

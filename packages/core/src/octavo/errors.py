@@ -1,5 +1,6 @@
 """Every exception that Octavo raises on purpose."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,9 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 200
 """Characters of a value in a message."""
+
+MAX_DESCRIBED = 2000
+"""Characters of another's message in a message."""
 
 
 class OctavoError(Exception):
@@ -44,13 +48,40 @@ class PluginError(OctavoError):
 
 
 def shown(value: object) -> str:
-    """A value for a message: its `repr`, cut where it is long, so that a message stays a line whatever was sent."""
+    """A value for a message: its `repr`, cut where it is long, so that a message stays a line whatever was sent.
+
+    Of a container that is large or deep only some of what is inside is looked at. Never raises.
+    """
+    is_container = isinstance(value, list | tuple | dict | set | frozenset)
     try:
-        text = repr(value)
-    except ValueError:
-        # An integer of thousands of digits, which Python refuses to write out.
-        return f"<{type(value).__name__} too large to show>"
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
+        text = _container_repr.repr(value) if is_container else repr(value)
+    except Exception as error:  # noqa: BLE001 - a stranger's `__repr__` may raise anything, and this is to say what is wrong with it
+        # Python refuses to write out an integer of thousands of digits.
+        problem = "too large to show" if isinstance(error, ValueError) else "that cannot be shown"
+        return f"<{type(value).__name__} {problem}>"
+    if len(text) <= MAX_SHOWN:
+        return text
+    return f"{text[:MAX_SHOWN]}…" if is_container else f"{text[:MAX_SHOWN]}… ({len(text):,} characters)"
+
+
+_container_repr = reprlib.Repr()
+_container_repr.maxlevel = 4
+for _limit in ("maxlist", "maxtuple", "maxdict", "maxset", "maxfrozenset"):
+    setattr(_container_repr, _limit, 64)
+for _limit in ("maxstring", "maxlong", "maxother"):
+    setattr(_container_repr, _limit, MAX_SHOWN)
+
+
+def described(error: BaseException) -> str:
+    """An exception for a message: its class and what it says, cut where that is long. A stranger's may fail to say anything."""
+    try:
+        text = str(error)
+    except Exception as failure:  # noqa: BLE001 - a stranger's exception may fail at this too
+        text = f"<no message, since making it raised {type(failure).__name__}>"
+    cut = text if len(text) <= MAX_DESCRIBED else f"{text[:MAX_DESCRIBED]}… ({len(text):,} characters)"
+    if cut and type(error) is Exception:
+        return cut
+    return f"{type(error).__name__}: {cut}" if cut else type(error).__name__
 
 
 class RequestFailedError(OctavoError, RuntimeError):

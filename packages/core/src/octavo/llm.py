@@ -1,16 +1,15 @@
 """The offline facade: prompts in, finished texts out."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from octavo.engine.interrupts import interrupt_afterwards
 from octavo.errors import RequestFailedError
 from octavo.frontend import Frontend, load_engine
 from octavo.input.batch import per_prompt
 from octavo.input.prompts import Message, Prompt, split_prompts
 from octavo.metrics.stats import EngineStats
+from octavo.output.driver import Driver
 from octavo.output.group import RequestGroup
 from octavo.output.progress import Progress
 from octavo.outputs import RequestOutput
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class LLM:
-    """A model that continues prompts, many at once. A context manager; not for use by several threads at the same time.
+    """A model that continues prompts, many at once. A context manager; a call while another thread is in one is refused.
 
     Everything that is wrong with a call raises before any of its prompts is queued, and the next call works as ever.
 
@@ -57,9 +56,9 @@ class LLM:
     def _set_up(self, engine: "Engine") -> None:
         self.engine = engine
         self._client = engine.client
-        self._frontend = Frontend(engine)
+        self._frontend = Frontend.of(engine)
         self._reader = self._frontend.reader
-        self._processor = self._frontend.processor
+        self._driver = Driver(self._client, self._frontend.processor)
 
     def generate(
         self,
@@ -107,8 +106,12 @@ class LLM:
         priorities = per_prompt("priority", priority, int, len(listed))
         groups = self._frontend.prepare(self._reader.read(listed, numbered=is_list), params, priorities, numbered=is_list)
         places = {group.request_id: place for place, group in enumerate(groups)}
-        for group in self._finished(groups, use_tqdm=use_tqdm):
-            yield places[group.request_id], group.output()
+        with Progress(len(groups), enabled=use_tqdm) as progress, self._driver.queued(groups) as ended:
+            for _ in groups:
+                self._driver.advance(lambda: bool(ended))
+                group = ended.popleft()
+                progress.finished(group)
+                yield places[group.request_id], group.output()
 
     def chat(
         self,
@@ -147,10 +150,16 @@ class LLM:
         """
         params = per_prompt("sampling_params", self._default_if_none(sampling_params), SamplingParams, 1)
         (group,) = self._frontend.prepare(self._reader.read([prompt], numbered=False), params, [priority], numbered=False)
-        with self._submitted([group]):
-            while not group.finished:
-                if group in self._step():
-                    yield group.output()
+        num_seen = 0
+
+        def has_grown() -> bool:
+            return group.num_changes > num_seen
+
+        with self._driver.queued([group]):
+            while has_grown() or not group.finished:
+                self._driver.advance(has_grown)
+                num_seen = group.num_changes
+                yield group.output()
         self._raise_if_failed([group])
 
     def score(self, prompts: Prompt | Sequence[Prompt], *, use_tqdm: bool = True) -> list[list[float | None]]:
@@ -170,7 +179,8 @@ class LLM:
 
     def reset_prefix_cache(self) -> bool:
         """Forget every cached prefix. False, and nothing is done, while requests hold blocks."""
-        return self._client.reset_prefix_cache()
+        with self._driver.turn():
+            return self._client.reset_prefix_cache()
 
     def stats(self) -> EngineStats:
         """Counters and load of the engine at this moment."""
@@ -178,7 +188,8 @@ class LLM:
 
     def close(self) -> None:
         """Release the model and its memory; calling it twice is fine."""
-        self._client.close()
+        with self._driver.turn():
+            self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -195,42 +206,9 @@ class LLM:
 
     def _run_all(self, groups: list[RequestGroup], *, use_tqdm: bool) -> None:
         """Run groups to their ends. Raises `RequestFailedError` where one failed."""
-        for _ in self._finished(groups, use_tqdm=use_tqdm):
-            pass
+        with Progress(len(groups), enabled=use_tqdm) as progress:
+            self._driver.run(groups, progress.finished)
         self._raise_if_failed(groups)
-
-    def _finished(self, groups: list[RequestGroup], *, use_tqdm: bool) -> Generator[RequestGroup, None, None]:
-        """Run groups to their ends, and yield each that comes to it."""
-        with Progress(len(groups), enabled=use_tqdm) as progress, self._submitted(groups):
-            pending = {group.request_id for group in groups}
-            while pending:
-                for group in self._step():
-                    if group.finished and group.request_id in pending:
-                        pending.remove(group.request_id)
-                        progress.finished(group)
-                        yield group
-
-    @contextmanager
-    def _submitted(self, groups: list[RequestGroup]) -> Iterator[None]:
-        """Queue the requests of groups; what has not finished behind the block is aborted."""
-        requests = [request for group in groups for request in group.requests]
-        try:
-            for group in groups:
-                self._processor.add(group)
-            with interrupt_afterwards():
-                self._client.add(requests)
-            yield
-        finally:
-            with interrupt_afterwards():
-                self._client.abort(request_id for group in groups for request_id in self._processor.forget(group))
-
-    def _step(self) -> list[RequestGroup]:
-        """One step of the engine; the groups that gained something in it. Ctrl-C is heard when the books are in order again."""
-        with interrupt_afterwards():
-            processed = self._processor.process(self._client.step())
-            last = [self._client.finish(request_id, num_output_tokens) for request_id, num_output_tokens in processed.stopped]
-            self._processor.process(output for output in last if output is not None)
-        return processed.changed
 
     def _raise_if_failed(self, groups: list[RequestGroup]) -> None:
         failed = [(index, group.error) for index, group in enumerate(groups) if group.error is not None]

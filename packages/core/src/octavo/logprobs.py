@@ -28,6 +28,12 @@ class LogprobRows(msgspec.Struct, frozen=True, kw_only=True):
     values: bytes
     ranks: bytes
 
+    def __post_init__(self) -> None:
+        numbers = (len(self.ranks) // 4) * (1 + self.num_top)
+        if self.num_top < 0 or len(self.ranks) % 4 or not len(self.ids) == len(self.values) == 4 * numbers:
+            sizes = f"{len(self.ids)}, {len(self.values)} and {len(self.ranks)} bytes"
+            raise ValueError(f"log-probabilities with {self.num_top} alternatives cannot have ids, values and ranks of {sizes}")
+
     @classmethod
     def pack(cls, ids: Sequence[int], values: Sequence[float], ranks: Sequence[int]) -> "LogprobRows":
         """From plain numbers, row by row."""

@@ -34,13 +34,15 @@ class MemoryLedger:
         available: that can be taken now, with the weights loaded.
         weights: taken by the weights.
         activations: taken at the peak of the largest step.
-        reserve: kept free, for graphs and what libraries take.
+        graphs: taken by captured graphs.
+        reserve: kept free, for what libraries take.
     """
 
     total: int
     available: int
     weights: int = 0
     activations: int = 0
+    graphs: int = 0
     reserve: int = 0
 
 
@@ -57,8 +59,8 @@ def size_pool(
 ) -> PoolSize:
     """How large the KV pool becomes, and whether one request of `max_model_len` tokens fits.
 
-    The first that is given decides: `num_blocks`, `memory_bytes`, `memory_utilization` (of the total, less weights, activations and
-    reserve, and no more than is available). Without any, a GPU is filled up to `GPU_MEMORY_UTILIZATION`, and a CPU gives
+    The first that is given decides: `num_blocks`, `memory_bytes`, `memory_utilization` (of the total, less weights, activations,
+    graphs and reserve, and no more than is available). Without any, a GPU is filled up to `GPU_MEMORY_UTILIZATION`, and a CPU gives
     `CPU_MEMORY_SHARE` of what is available but no more than `max_num_seqs` requests of `max_model_len` tokens can fill.
 
     Args:
@@ -122,7 +124,7 @@ def _pool_bytes(cache: CacheConfig, ledger: MemoryLedger, *, on_cpu: bool) -> in
     if on_cpu and cache.memory_utilization is None:
         return int(ledger.available * CPU_MEMORY_SHARE)
     utilization = GPU_MEMORY_UTILIZATION if cache.memory_utilization is None else cache.memory_utilization
-    rest = int(ledger.total * utilization) - ledger.weights - ledger.activations - ledger.reserve
+    rest = int(ledger.total * utilization) - ledger.weights - ledger.activations - ledger.graphs - ledger.reserve
     return min(rest, ledger.available)
 
 

@@ -2,6 +2,8 @@
 
 import math
 
+from octavo.errors import shown
+
 MAX_DEPTH = 16
 MAX_VALUES = 65_536
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
@@ -14,20 +16,17 @@ def json_problem(value: object) -> str | None:
     levels and `MAX_VALUES` values.
     """
     level: list[object] = [value]
-    num_values = 0
+    num_values = 1
     for _ in range(MAX_DEPTH):
-        num_values += len(level)
-        if num_values > MAX_VALUES:
-            return f"more than {MAX_VALUES:,} values, which is the limit"
         inner: list[object] = []
         for item in level:
-            if isinstance(item, dict):
-                wrong = [key for key in item if not isinstance(key, str)]
-                if wrong:
-                    return f"the key {wrong[0]!r}, but keys are strings"
-                inner += item.values()
-            elif isinstance(item, list):
-                inner += item
+            if isinstance(item, dict | list):
+                num_values += len(item)
+                if num_values > MAX_VALUES:
+                    return f"more than {MAX_VALUES:,} values, which is the limit"
+                if (problem := _key_problem(item)) is not None:
+                    return problem
+                inner += item.values() if isinstance(item, dict) else item
             elif (problem := _scalar_problem(item)) is not None:
                 return problem
         if not inner:
@@ -36,11 +35,16 @@ def json_problem(value: object) -> str | None:
     return f"more than {MAX_DEPTH} levels, which is the limit"
 
 
+def _key_problem(value: dict[object, object] | list[object]) -> str | None:
+    wrong = [key for key in value if not isinstance(key, str)] if isinstance(value, dict) else []
+    return f"the key {shown(wrong[0])}, but keys are strings" if wrong else None
+
+
 def _scalar_problem(value: object) -> str | None:
     if value is None or isinstance(value, bool | str):
         return None
     if isinstance(value, int):
-        return None if _LOWEST <= value <= _HIGHEST else f"{value}, but integers are of 64 bits"
+        return None if _LOWEST <= value <= _HIGHEST else f"{shown(value)}, but integers are of 64 bits"
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{value}, but numbers are finite"
-    return f"{value!r}, which is no plain JSON"
+    return f"{shown(value)}, which is no plain JSON"

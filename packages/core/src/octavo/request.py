@@ -35,6 +35,7 @@ class Request:
         bad_sequences: those of the message.
         prompt_logprobs: parts, in order, of what `params.prompt_logprobs` asks for; None where it asks for nothing or has got it.
         num_prompt_logprobs: tokens of the prompt, behind its first, whose log-probabilities have come.
+        tenant: that of the message.
     """
 
     request_id: str
@@ -58,6 +59,7 @@ class Request:
     bad_sequences: list[list[int]] = field(default_factory=list)
     prompt_logprobs: list[LogprobRows] | None = None
     num_prompt_logprobs: int = 0
+    tenant: str = ""
 
     @property
     def lacks_prompt_logprobs(self) -> bool:
@@ -95,4 +97,5 @@ class Request:
             stop_token_ids=frozenset(message.params.stop_token_ids),
             bad_sequences=message.bad_sequences,
             prompt_logprobs=None if message.params.prompt_logprobs is None else [],
+            tenant=message.tenant,
         )

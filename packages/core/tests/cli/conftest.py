@@ -20,7 +20,8 @@ def octavo_register_runners(registry):
 
 @octavo.hookimpl
 def octavo_register_commands(registry):
-    registry.register("greet", "{module}_commands:greet")
+    registry.register("greet", "{module}_commands:greet", summary="Greet somebody.")
+    registry.register("bench greet", "{module}_commands:greet")
 """
 COMMANDS = """
 def greet(name: str) -> None:
@@ -79,7 +80,7 @@ def octavo(capfd: pytest.CaptureFixture[str]) -> Callable[..., Finished]:
 
 @pytest.fixture
 def fake_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The only plugin: it registers the runner "fake" and the command "greet"."""
+    """The only plugin: it registers the runner "fake" and the commands "greet" and "bench greet"."""
     folder = tmp_path / "site"
     folder.mkdir()
     module = write_plugin(folder, "clifake", "")

@@ -42,7 +42,16 @@ def test_the_warm_up_leaves_nothing_in_the_prefix_cache_and_shared_beginnings_ar
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("{", "is not JSON"), ("[]", "list of lists"), ("[1]", "list of lists"), ("[[5000]]", "token id 5000"), ("[[]]", "no tokens")],
+    [
+        ("{", "is not JSON"),
+        ("[]", "list of lists"),
+        ("[1]", "list of lists"),
+        ('[["a"]]', "list of lists"),
+        ("[[true]]", "list of lists"),
+        ("[" * 100_000, "is not JSON"),
+        ("[[5000]]", "token id 5000"),
+        ("[[]]", "no tokens"),
+    ],
 )
 def test_token_ids_that_are_none_are_a_usage_error(octavo: Any, fake_model: tuple[str, ...], tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "ids.json").write_text(text)
@@ -93,3 +102,47 @@ def test_latency_over_the_context_is_refused(octavo: Any, fake_model: tuple[str,
     done = octavo("bench", "latency", *fake_model, "--input-len", "500", "--output-len", "100")
     assert done.code == 2
     assert "over the context of 512 tokens" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["throughput", "--input-len", "1000000000"], "over the context of 512 tokens"),
+        (["throughput", "--num-prompts", "100000", "--input-len", "400", "--output-len", "1"], "40,000,000 tokens at once"),
+        (["throughput", "--num-prompts", "1000000000"], "--num-prompts"),
+        (["latency", "--batch-size", "100000", "--input-len", "400", "--output-len", "1"], "40,000,000 tokens at once"),
+        (["latency", "--batch-size", "1000000000"], "--batch-size"),
+        (["latency", "--num-iters", "1000000000"], "--num-iters"),
+        (["latency", "--num-iters-warmup", "1000000000"], "--num-iters-warmup"),
+    ],
+)
+def test_a_workload_that_cannot_be_is_refused_before_it_is_made(
+    octavo: Any, fake_model: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    def make(*_: Any, **__: Any) -> None:
+        raise AssertionError("prompts are made")
+
+    monkeypatch.setattr("octavo.cli.workload.random_prompts", make)
+    monkeypatch.setattr("octavo.cli.latency.random_prompts", make)
+    command, *flags = arguments
+    done = octavo("bench", command, *fake_model, *flags)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err.splitlines()[-1]
+
+
+def test_a_runner_without_clocks_has_no_share_of_the_library(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("bench", "throughput", *fake_model, "--num-prompts", "2", "--input-len", "8", "--output-len", "2", "--json")
+    assert done.code == 0
+    assert json.loads(done.out.splitlines()[-1])["library_share"] is None
+
+
+def test_a_profile_is_refused_before_anything_is_measured_where_there_are_no_clocks(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("bench", "latency", *fake_model, "--output-len", "2", "--num-iters", "1", "--profile")
+    assert (done.code, done.out) == (2, "")
+    assert "runner 'fake' has no clocks" in done.err.splitlines()[-1]
+
+
+def test_a_trace_needs_a_profile(octavo: Any, fake_model: tuple[str, ...], tmp_path: Path) -> None:
+    done = octavo("bench", "latency", *fake_model, "--profile-file", str(tmp_path / "trace.json"))
+    assert done.code == 2
+    assert "give both" in done.err.splitlines()[-1]

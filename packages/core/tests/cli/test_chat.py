@@ -1,4 +1,5 @@
 import io
+import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,3 +152,36 @@ def test_impossible_parameters_are_refused_before_the_model_loads(octavo: Any, f
     done = octavo("chat", *fake_model, "--temperature", "-1")
     assert done.code == 2
     assert done.err.count("\n") == 1
+
+
+def test_a_line_that_is_no_text_is_not_answered_and_the_talk_goes_on(
+    octavo: Any, fake_model: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\xff\nhello\n"), encoding="utf-8"))
+    done = octavo("chat", *fake_model, "--max-tokens", "2")
+    assert (done.code, done.out) == (0, says([USER, HELLO, ASSISTANT], 2) + "\n")
+    assert "the line is not text: what stands at byte 1 is no character in utf-8" in done.err
+
+
+def test_a_turn_that_the_template_stops_is_not_the_end(octavo: Any, fake_model: tuple[str, ...], piped: Type) -> None:
+    template = "{% if messages[-1].content == 'there' %}{{ 'a' * 10 ** 12 }}{% endif %}user {{ messages[-1].content }} assistant"
+    (Path(fake_model[1]) / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    piped("there\nhello\n")
+    done = octavo("chat", *fake_model, "--max-tokens", "2")
+    assert (done.code, done.out) == (0, says([USER, HELLO, ASSISTANT], 2) + "\n")
+    assert "the chat template is stopped" in done.err
+
+
+def test_a_broken_template_holds_no_conversation(octavo: Any, fake_model: tuple[str, ...], piped: Type) -> None:
+    (Path(fake_model[1]) / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{% for %}"}))
+    piped("hello\n")
+    done = octavo("chat", *fake_model)
+    assert (done.code, done.out) == (1, "")
+    assert "the chat template cannot be compiled" in done.err
+    assert octavo("generate", "--raw", "hello", *fake_model, "--max-tokens", "1").code == 0
+
+
+def test_an_answer_of_no_tokens_is_refused(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    done = octavo("chat", *fake_model, "--max-tokens", "0")
+    assert done.code == 2
+    assert "'--max-tokens'" in done.err

@@ -152,3 +152,9 @@ def test_penalties_out_of_range_are_refused_before_the_model_is_looked_for(octav
 
 def test_an_answer_without_tokens_is_refused(octavo: Any, fake_model: tuple[str, ...]) -> None:
     assert octavo("generate", *fake_model, "hello", "--max-tokens", "0").code == 2
+
+
+def test_the_number_of_a_prompt_is_named_where_there_are_several(octavo: Any, fake_model: tuple[str, ...]) -> None:
+    long = "hello " * 600
+    assert "error: the prompt has 60" in octavo("generate", *fake_model, long).err.splitlines()[-1]
+    assert "error: prompt 1: the prompt has 60" in octavo("generate", *fake_model, "hello", long).err.splitlines()[-1]

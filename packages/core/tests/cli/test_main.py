@@ -15,7 +15,7 @@ def test_help_lists_commands_and_those_of_plugins_without_importing_them(octavo:
     assert done.code == 0
     for name in ("generate", "bench", "plugins", "env", "greet"):
         assert f"\n  {name} " in done.out
-    assert "Of plugin clifake." in done.out
+    assert "Greet somebody." in done.out
     assert not [name for name in sys.modules if name.endswith("clifake_commands")]
 
 
@@ -26,6 +26,43 @@ def test_a_plugins_command_runs(octavo: Any, fake_plugin: str) -> None:
 
 def test_a_plugins_command_has_help_of_its_own(octavo: Any, fake_plugin: str) -> None:
     assert "Usage: octavo greet" in octavo("greet", "--help").out
+
+
+def test_a_plugin_adds_a_command_to_a_group_that_is_listed_there_alone(octavo: Any, fake_plugin: str) -> None:
+    listed = octavo("bench", "--help").out
+    assert "\n  throughput " in listed
+    assert "\n  greet       Of plugin clifake.\n" in listed
+    assert "Broken plugins" not in listed
+    assert octavo("--help").out.count("\n  greet ") == 1
+    assert not [name for name in sys.modules if name.endswith("clifake_commands")]
+    assert "Usage: octavo bench greet" in octavo("bench", "greet", "--help").out
+    assert (octavo("bench", "greet", "Ada").code, octavo("bench", "greet", "Ada").out) == (0, "hello Ada\n")
+
+
+def test_a_command_is_called_by_words_and_not_by_its_registered_name(octavo: Any, fake_plugin: str) -> None:
+    assert octavo("bench greet", "Ada").code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("plan", ["--help"], "its command 'plan' is one of Octavo's own"),
+        ("bench latency", ["bench", "--help"], "its command 'bench latency' is one of Octavo's own"),
+        ("plan more", ["--help"], "its command 'plan more' belongs to no group"),
+        ("nowhere greet", ["--help"], "its command 'nowhere greet' belongs to no group"),
+        ("bench more greet", ["--help"], "its command 'bench more greet' belongs to no group"),
+    ],
+)
+def test_help_names_commands_that_cannot_be_called(
+    octavo: Any, fake_plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arguments: list[str], said: str
+) -> None:
+    hook = f"import octavo\n@octavo.hookimpl\ndef octavo_register_commands(registry):\n    registry.register({name!r}, print)\n"
+    plugin = "clihidden" + name.replace(" ", "")  # a module is imported once
+    write_plugin(tmp_path / "site", plugin, hook)
+    monkeypatch.setenv("OCTAVO_PLUGINS_ALLOW", plugin)
+    done = octavo(*arguments)
+    assert (done.code, done.err) == (0, "")
+    assert f"{plugin}: {said}" in done.out
 
 
 def test_help_names_broken_plugins_and_everything_else_refuses_to_start(
@@ -87,6 +124,41 @@ def test_a_bug_is_one_line_too(octavo: Any, fake_plugin: str, tmp_path: Path) ->
     (next((tmp_path / "site").glob("*_commands.py"))).write_text("def greet(name: str) -> None:\n    raise KeyError(name)\n")
     done = octavo("greet", "Ada")
     assert (done.code, done.err) == (1, "octavo: error: KeyError: 'Ada' (--debug shows where)\n")
+
+
+def test_what_is_no_exception_is_one_line_too(octavo: Any, fake_plugin: str, tmp_path: Path) -> None:
+    source = "class Panic(BaseException): pass\ndef greet(name: str) -> None:\n    raise Panic(name)\n"
+    (next((tmp_path / "site").glob("*_commands.py"))).write_text(source)
+    done = octavo("greet", "Ada")
+    assert (done.code, done.err) == (1, "octavo: error: Panic: Ada (--debug shows where)\n")
+
+
+@pytest.mark.parametrize(("code", "status", "said"), [("None", 0, ""), ("3", 3, ""), ("'out of order'", 1, "out of order\n")])
+def test_a_command_that_exits_by_itself_does_so(octavo: Any, fake_plugin: str, tmp_path: Path, code: str, status: int, said: str) -> None:
+    source = f"import sys\ndef greet(name: str) -> None:\n    sys.exit({code})\n"
+    (next((tmp_path / "site").glob("*_commands.py"))).write_text(source)
+    done = octavo("greet", "Ada")
+    assert (done.code, done.err) == (status, said)
+
+
+def test_an_interrupt_while_the_commands_are_imported_ends_with_130(monkeypatch: pytest.MonkeyPatch, octavo: Any) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("octavo.cli.application.build_application", interrupted)
+    done = octavo("--help")
+    assert (done.code, done.err) == (130, "")
+
+
+def test_nothing_slow_is_imported_before_an_interrupt_is_heard() -> None:
+    program = "import sys; import octavo.cli.main; sys.exit(str({'typer', 'traceback', 'inspect', 'msgspec'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"sys_path = {sys.path!r}\nimport sys; sys.path[:] = sys_path\n{program}"],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.stderr == "set()\n"
 
 
 def test_an_interrupted_command_ends_with_130(octavo: Any, fake_plugin: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import typer
 
-from octavo.cli.main import build_application
+from octavo.cli.application import build_application
 from octavo.cli.options import EngineFlags, with_engine_flags
 from octavo.config.options import EngineOptions
 

@@ -17,8 +17,14 @@ def shell(command: str) -> subprocess.CompletedProcess[str]:
 def test_what_cannot_be_written_is_an_error_of_one_line(redirection: str) -> None:
     done = shell(f"--version {redirection}")
     assert done.returncode == 1
-    assert done.stderr.startswith("octavo: error: OSError: ")
+    assert done.stderr.startswith("octavo: error: standard output cannot be written: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_full_standard_error_leaves_the_exit_code() -> None:
+    assert shell("generate --model /no/such/model hello 2>/dev/full").returncode == 1
+    assert shell("generate --no-such-flag 2>/dev/full").returncode == 2
+    assert shell("--debug generate --no-such-flag 2>/dev/full").returncode == 2
 
 
 def test_a_closed_standard_error_loses_messages_and_keeps_them_out_of_the_output() -> None:

@@ -65,7 +65,19 @@ def test_defaults_on_a_cpu() -> None:
 def test_every_auto_has_a_reason() -> None:
     names = [decision.name for decision in settle().decisions]
     assert sorted(names) == sorted(
-        ["device", "dtype", "max_model_len", "block_size", "kv_cache_dtype", "max_num_batched_tokens", "max_num_seqs", "runner", "sampler"]
+        [
+            "device",
+            "dtype",
+            "max_model_len",
+            "block_size",
+            "kv_cache_dtype",
+            "max_num_batched_tokens",
+            "max_num_seqs",
+            "runner",
+            "sampler",
+            "executor",
+            "optimization_level",
+        ]
     )
     assert all(decision.reason for decision in settle().decisions)
 
@@ -74,7 +86,7 @@ def test_what_the_user_says_is_no_decision() -> None:
     config = settle(
         dtype="float32", block_size=32, max_num_seqs=4, max_num_batched_tokens="2k", max_model_len="1k", kv_cache_dtype="float32"
     )
-    assert {decision.name for decision in config.decisions} == {"device", "runner", "sampler"}
+    assert {decision.name for decision in config.decisions} == {"device", "optimization_level", "runner", "sampler", "executor"}
     assert config.scheduler.max_num_batched_tokens == 2000
     assert (config.load.max_model_len, config.load.max_model_len_is_explicit) == (1000, True)
 
@@ -178,6 +190,7 @@ def test_the_length_may_be_left_to_us_by_name() -> None:
         ({"max_logprobs": -1}, "max_logprobs -1 is below 0: give 0 or more"),
         ({"scheduling_policy": "lifo"}, "unknown scheduling policy 'lifo': there are fcfs, priority"),
         ({"scheduling_policy": None}, "scheduling_policy None is not a name: there are fcfs, priority"),
+        ({"cpu_isa": "mmx"}, "cpu_isa 'mmx'"),
         ({"attention_backend": "magic"}, "unknown attention backend 'magic': there are none"),
         ({"runner": "magic"}, "unknown runner 'magic'"),
         ({"sampler": "magic"}, "unknown sampler 'magic'"),

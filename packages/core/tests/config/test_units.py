@@ -43,9 +43,26 @@ def test_what_is_no_size_is_named_with_examples(value: object) -> None:
         parse_bytes(value, name="kv_cache_memory_bytes")
 
 
-@given(st.integers(), st.sampled_from(["", "k", "K", "m", "M", "g", "G", "t", "T"]))
+@given(st.integers(-(2**22), 2**22), st.sampled_from(["", "k", "K", "m", "M", "g", "G", "t", "T"]))
 def test_units_multiply_exactly(number: int, unit: str) -> None:
     assert parse_count(f"{number}{unit}", name="x") == number * parse_count(f"1{unit}", name="x")
+
+
+TOO_LARGE = [2**63, -(2**63), 10**400, 10**5000, str(2**63), "9" * 400, "9" * 5000, "9000000P", "0." + "9" * 5000]
+
+
+@pytest.mark.parametrize("value", TOO_LARGE, ids=range(len(TOO_LARGE)))
+def test_what_no_integer_of_64_bits_holds_is_refused(value: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"max_model_len .* is too large: at most 9,223,372,036,854,775,807 is taken") as problem:
+        parse_count(value, name="max_model_len")
+    assert len(str(problem.value)) < 400
+
+
+@pytest.mark.parametrize("value", ["9" * 400 + "x", "x" * 10**6], ids=lambda value: type(value).__name__)
+def test_long_texts_are_cut_in_messages(value: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not a size") as problem:
+        parse_bytes(value, name="kv_cache_memory_bytes")
+    assert len(str(problem.value)) < 400
 
 
 @given(st.text())

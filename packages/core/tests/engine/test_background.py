@@ -13,6 +13,10 @@ from octavo.testing.model import continuation
 from octavo.types import FinishReason
 
 
+class Panic(BaseException):
+    """As extensions written in Rust raise it."""
+
+
 class Listener:
     """Collects what comes, in the engine's thread."""
 
@@ -131,6 +135,62 @@ def test_a_listener_that_fails_ends_the_engine_with_its_reason() -> None:
     assert "ZeroDivisionError: a bug" in str(death)
     assert isinstance(death.__cause__, ZeroDivisionError)
     engine.close()
+
+
+def test_what_is_no_exception_ends_the_engine_like_one() -> None:
+    def faults(plan: object) -> dict[str, str]:
+        raise Panic("index out of bounds")
+
+    fake = fake_engine(faults=faults)
+    engine, listener = background(fake)
+    engine.add([request("a", [5])])
+    assert "Panic: index out of bounds" in str(listener.death.result(30))
+    with pytest.raises(EngineDeadError):
+        engine.ping().result(30)
+    engine.close()
+    assert fake.executor.is_shut_down
+
+
+def test_an_exit_inside_a_step_ends_the_engine_and_not_only_its_thread() -> None:
+    def faults(plan: object) -> dict[str, str]:
+        raise SystemExit(3)
+
+    fake = fake_engine(faults=faults)
+    engine, listener = background(fake)
+    engine.add([request("a", [5])])
+    assert "SystemExit: 3" in str(listener.death.result(30))
+    assert engine.stats().result(30).counters.steps == 1
+    engine.close()
+    assert fake.executor.is_shut_down
+
+
+def test_a_question_whose_answer_is_no_exception_is_answered_and_ends_the_engine() -> None:
+    class Torn(InProcessClient):
+        def reset_prefix_cache(self) -> bool:
+            raise Panic("poisoned")
+
+    fake, listener = fake_engine(), Listener()
+    engine = BackgroundEngine(Torn(fake.loop, fake.executor), on_outputs=listener.outputs, on_death=listener.death.set_result)
+    with pytest.raises(EngineDeadError, match="Panic: poisoned"):
+        engine.reset_prefix_cache().result(30)
+    assert "Panic: poisoned" in str(listener.death.result(30))
+    engine.close()
+
+
+def test_a_listener_that_fails_at_the_death_too_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> None:
+        raise Panic("a bug")
+
+    fake = fake_engine()
+    engine = BackgroundEngine(InProcessClient(fake.loop, fake.executor), on_outputs=fail, on_death=fail)
+    engine.add([request("a", [5])])
+    while engine.stats().result(30).counters.steps == 0:
+        pass
+    with pytest.raises(EngineDeadError):
+        engine.ping().result(30)
+    engine.close()
+    assert fake.executor.is_shut_down
+    assert "nobody could be told" in caplog.text
 
 
 def test_a_closed_engine_refuses_requests_and_questions_and_tolerates_aborts() -> None:

@@ -9,11 +9,16 @@ from octavo.errors import CheckpointError, ConfigurationError
 from octavo.model.architecture import unknown_architecture_named
 from octavo.model.config import load_model_config
 from octavo.model.folder import inspect_path
+from octavo.plugins.registry import Registry
 
 
-def load(path: Path, known: tuple[str, ...]) -> None:
+def load(path: Path, known: tuple[str, ...], left_out: tuple[str, ...] = ()) -> None:
     files = inspect_path(path, name="m")
-    with unknown_architecture_named(files, known):
+    models: Registry[object] = Registry("model architecture")
+    for name in known:
+        models.register(name, "nowhere:Model")
+    models.freeze(left_out)
+    with unknown_architecture_named(files, models):
         load_model_config(files)
 
 
@@ -26,6 +31,12 @@ def test_an_unknown_architecture_is_what_is_wrong_and_not_the_fields_it_lacks(mo
     change(model_folder, model_type="mamba", num_attention_heads=None)
     with pytest.raises(ConfigurationError, match=r"architecture 'mamba': there are llama, qwen3; a plugin can add one"):
         load(model_folder, ("qwen3", "llama"))
+
+
+def test_a_plugin_that_was_left_out_is_named(model_folder: Path) -> None:
+    change(model_folder, model_type="mamba", num_attention_heads=None)
+    with pytest.raises(ConfigurationError, match=r"architecture 'mamba': .*; installed but blocked, .*: 'states' \(OCTAVO_PLUGINS_BLOCK"):
+        load(model_folder, ("llama",), left_out=("states",))
 
 
 def test_a_known_architecture_lacks_what_it_lacks(model_folder: Path) -> None:

@@ -26,7 +26,7 @@ def test_builtins_come_first_through_the_hooks_of_everyone() -> None:
     loaded = load_plugins(allow=())
     assert [plugin.name for plugin in loaded.plugins] == ["octavo"]
     assert loaded.plugins[0].distribution == "octavo-core"
-    assert loaded.plugins[0].hooks == ("octavo_register_scheduler_policies",)
+    assert loaded.plugins[0].hooks == ("octavo_register_executors", "octavo_register_scheduler_policies")
     assert loaded.registries.scheduler_policies.get("fcfs") is FirstComeFirstServed
     assert loaded.registries.scheduler_policies.owner("priority") == "octavo"
 
@@ -82,6 +82,13 @@ def test_a_blocked_plugin_is_not_imported_even_where_it_is_allowed(install: Inst
     loaded = load_plugins(allow=("alpha",), block=("alpha",))
     assert [plugin.name for plugin in loaded.plugins] == ["octavo"]
     assert module not in sys.modules
+
+
+@pytest.mark.parametrize("choice", [{"block": ("alpha",)}, {"allow": ()}], ids=["blocked", "not allowed"])
+def test_an_unknown_name_comes_with_the_plugins_that_were_left_out(install: Install, choice: dict[str, tuple[str, ...]]) -> None:
+    install("alpha", "")
+    with pytest.raises(ConfigurationError, match=r"unknown sampler 'coldest': .*installed but blocked, .*'alpha'"):
+        load_plugins(**choice).registries.samplers.get("coldest")
 
 
 def test_an_unknown_blocked_plugin_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:

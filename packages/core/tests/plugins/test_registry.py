@@ -30,6 +30,13 @@ def test_an_unknown_name_lists_what_there_is_and_what_was_meant(registry: Regist
         look_up(registry, "aple")  # type: ignore[operator]
 
 
+def test_an_unknown_name_may_be_that_of_a_plugin_that_was_left_out(registry: Registry[object]) -> None:
+    registry.register("apple", "a:B")
+    registry.freeze(("orchard", "garden"))
+    with pytest.raises(ConfigurationError, match=r"there are apple; installed but blocked, .*: 'orchard', 'garden' \(OCTAVO_PLUGINS_BLOCK"):
+        registry.get("fig")
+
+
 def test_requiring_a_name_imports_nothing(registry: Registry[object]) -> None:
     registry.register("apple", "no_such_module:Apple")
     assert registry.require("apple") == "apple"

@@ -1,4 +1,6 @@
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +133,7 @@ def test_where_the_chat_template_comes_from(
 
 
 def test_templates_without_a_default_are_refused(save: Any, byte_level: Tokenizer) -> None:
-    with pytest.raises(CheckpointError, match="there are rag"):
+    with pytest.raises(CheckpointError, match="there are 'rag'"):
         save(backend_of(byte_level), {"chat_template": [{"name": "rag", "template": "r"}]})
 
 
@@ -155,3 +157,57 @@ def test_metaspace_decoders_are_known(save: Any, sentence_piece: Tokenizer) -> N
     backend.decoder = decoders.Sequence([decoders.Metaspace(prepend_scheme="first"), decoders.ByteFallback(), decoders.Fuse()])
     loaded = save(backend)
     assert loaded.decode(loaded.encode("hello wor", add_special_tokens=False), skip_special_tokens=True) == "hello wor"
+
+
+def template_without(id_of_missing: str) -> dict[str, Any]:
+    single = [{"SpecialToken": {"id": id_of_missing, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
+    return {"type": "TemplateProcessing", "single": single, "pair": [], "special_tokens": {}}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"post_processor": template_without("[X]")},
+        {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+        {"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}},
+        {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+        {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated", "invert": False}},
+        {"model": {"type": "Unigram", "unk_id": None, "vocab": [["zz", -1.0]], "byte_fallback": False}},
+        {"version": "9.0"},
+    ],
+)
+def test_a_file_that_the_library_fails_at_is_refused_while_loading(save: Any, byte_level: Tokenizer, changes: dict[str, Any]) -> None:
+    contents = json.loads(backend_of(byte_level).to_str()) | changes
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json"):
+        save(json.dumps(contents))
+
+
+def test_other_threads_run_while_a_long_text_is_tokenized(byte_level: Tokenizer) -> None:
+    worker = threading.Thread(target=byte_level.encode, args=("the end of the world " * 50_000,), kwargs={"add_special_tokens": True})
+    start = latest = time.perf_counter()
+    longest_pause_s = 0.0
+    worker.start()
+    while worker.is_alive():
+        time.sleep(0)
+        now = time.perf_counter()
+        longest_pause_s, latest = max(longest_pause_s, now - latest), now
+    assert longest_pause_s < (latest - start) / 2
+
+
+@pytest.mark.parametrize("num_texts", [1, 3])
+def test_a_text_that_the_library_fails_at_is_refused(save: Any, byte_level: Tokenizer, num_texts: int) -> None:
+    contents = json.loads(backend_of(byte_level).to_str())
+    contents["pre_tokenizer"] = {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}
+    tokenizer = save(json.dumps(contents))
+    with pytest.raises(InvalidRequestError, match="tokenizer cannot encode") as caught:
+        tokenizer.encode_batch(["x" * 40] * num_texts, add_special_tokens=True)
+    assert caught.value.param == "prompt"
+    assert tokenizer.encode("hello", add_special_tokens=True)
+
+
+@pytest.mark.parametrize("name", [["default"], {"a": 1}, 5, None])
+def test_a_template_whose_name_is_no_text_is_none(save: Any, byte_level: Tokenizer, name: Any) -> None:
+    with pytest.raises(CheckpointError, match="named 'default'"):
+        save(backend_of(byte_level), {"chat_template": [{"name": name, "template": "x"}]})
+    named = [{"name": name, "template": "x"}, {"name": "default", "template": "y"}]
+    assert save(backend_of(byte_level), {"chat_template": named}).chat_template == "y"

@@ -1,12 +1,14 @@
 """KV memory for requests: block tables for each KV group, all from one pool, shared where prefixes are equal."""
 
 import secrets
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 
 from octavo.cache.block_pool import BlockPool
 from octavo.cache.capacity import pool_tokens
+from octavo.cache.ledger import BlockLedger
 from octavo.cache.lookup import CachedPrefix, Lookup, longest_prefix
 from octavo.cache.prefix import HASH_BYTES, SECRET_BYTES, Extra, PrefixChain, root_hash, unsound_blocks
 from octavo.cache.spec import KVGroup
@@ -26,6 +28,7 @@ class KVCacheManager:
 
     Attributes:
         pool: the blocks.
+        ledger: which tenant holds how much of it for how long.
         max_tokens: length of the longest request that could run with the whole pool to itself.
     """
 
@@ -38,6 +41,7 @@ class KVCacheManager:
         enable_prefix_caching: bool,
         fingerprint: bytes = b"",
         secret: bytes | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Make the books of an empty pool.
 
@@ -48,9 +52,11 @@ class KVCacheManager:
             enable_prefix_caching: whether requests share blocks with others outside their group.
             fingerprint: names the model and everything else that KV depends on.
             secret: that hashes hang on; drawn anew where none is given.
+            clock: nanoseconds, for the ledger.
         """
         assert groups
         self.pool = BlockPool(num_blocks)
+        self.ledger = BlockLedger(num_blocks, clock)
         self.enable_prefix_caching = enable_prefix_caching
         self.max_tokens = pool_tokens(groups, num_blocks, max_step_tokens=max_step_tokens)
         self._groups = tuple(groups)
@@ -92,9 +98,11 @@ class KVCacheManager:
         if self._most_taken(held, request, prefix, num_tokens) + headroom * len(self._groups) > self.pool.num_free:
             return None
         for blocks in prefix.block_ids:
-            self.pool.touch(block for block in blocks if block != NULL_BLOCK)
+            found = [block for block in blocks if block != NULL_BLOCK]
+            self.pool.touch(found)
+            self.ledger.join(request.tenant, found)
         held.append(prefix.block_ids)
-        held.append([self.pool.allocate(count) for count in held.missing(num_tokens)])
+        held.append(self._allocate(request, held.missing(num_tokens)))
         held.pass_by(prefix.num_tokens)
         if held.chains:
             held.mark_registered(prefix.num_tokens)
@@ -107,13 +115,13 @@ class KVCacheManager:
         """
         held = self._held[request.request_id]
         if request.num_scheduled_tokens >= held.next_passed:
-            self.pool.release(held.pass_by(request.num_scheduled_tokens))
+            self._release(request, held.pass_by(request.num_scheduled_tokens))
         if num_tokens <= held.capacity:
             return [[] for _ in held.tables] if len(held.tables) > 1 else [[]]
         counts = held.missing(num_tokens)
         if sum(counts) > self.pool.num_free:
             return None
-        blocks = [self.pool.allocate(count) for count in counts]
+        blocks = self._allocate(request, counts)
         held.append(blocks)
         return blocks
 
@@ -149,13 +157,13 @@ class KVCacheManager:
 
     def free(self, request: Request) -> None:
         """Take a request's blocks back; its hashes are kept, as it will come again."""
-        self.pool.release(self._held[request.request_id].take_all())
+        self._release(request, self._held[request.request_id].take_all())
 
     def forget(self, request: Request) -> None:
         """Take a request's blocks back, if it holds any; it will not come again."""
         held = self._held.pop(request.request_id, None)
         if held is not None:
-            self.pool.release(held.take_all())
+            self._release(request, held.take_all())
 
     def withdraw(self, request: Request) -> None:
         """Let nobody find the blocks of a request whose KV cannot be trusted, nor what hangs on them; O(registered blocks).
@@ -192,7 +200,7 @@ class KVCacheManager:
         for held in self._held.values():
             held.check_integrity()
         holders = Counter(block for held in self._held.values() for table in held.tables for block in table if block != NULL_BLOCK)
-        assert len(holders) == self.pool.num_in_use, "blocks are held by nobody"
+        assert len(holders) == self.pool.num_in_use == self.ledger.num_held, "blocks are held by nobody"
         for block, count in holders.items():
             assert self.pool.reference_count(block) == count, f"block {block} is held {count} times but counted otherwise"
 
@@ -202,6 +210,17 @@ class KVCacheManager:
             held = self._held[request.request_id] = RequestBlocks(self._groups)
             held.chains = self._make_chains(request)
         return held
+
+    def _allocate(self, request: Request, counts: Sequence[int]) -> list[list[int]]:
+        """New blocks for a request, `[groups][blocks]`."""
+        groups = [self.pool.allocate(count) for count in counts]
+        for blocks in groups:
+            self.ledger.take(request.tenant, blocks)
+        return groups
+
+    def _release(self, request: Request, blocks: Sequence[int]) -> None:
+        self.pool.release(blocks)
+        self.ledger.drop(request.tenant, blocks)
 
     def _make_chains(self, request: Request) -> list[PrefixChain]:
         if not self.enable_prefix_caching and request.group_salt is None:

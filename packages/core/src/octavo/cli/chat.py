@@ -1,5 +1,6 @@
 """`octavo chat`: a conversation on the terminal."""
 
+import io
 import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated
@@ -8,8 +9,9 @@ import typer
 
 from octavo.cli.load import load_llm
 from octavo.cli.options import EngineFlags, with_engine_flags
+from octavo.cli.prompts import encoding_problem
 from octavo.cli.sampling import Stop, Temperature, TopK, TopP, check_sampling, settle_sampling
-from octavo.errors import ConfigurationError, InvalidRequestError, RequestFailedError
+from octavo.errors import CheckpointError, ConfigurationError, InvalidRequestError, RequestFailedError, shown
 
 if TYPE_CHECKING:
     from octavo.cli.conversation import Conversation
@@ -24,7 +26,7 @@ _COMMANDS = "/reset forgets the conversation, /exit leaves; Ctrl-C ends an answe
 def chat_command(
     engine: EngineFlags,
     system: Annotated[str | None, typer.Option(help="system message of the conversation", metavar="TEXT")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="most tokens of an answer; default: what the context leaves")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="most tokens of an answer; default: what the context leaves")] = None,
     temperature: Temperature = None,
     top_p: TopP = None,
     top_k: TopK = None,
@@ -39,6 +41,8 @@ def chat_command(
     with load_llm(engine) as llm:
         if llm.engine.chat_template.source is None:
             raise ConfigurationError("the model has no chat template, so it holds no conversation: use `octavo generate --raw`")
+        if (problem := llm.engine.chat_template.problem()) is not None:
+            raise CheckpointError(f"{problem}: give another one with --chat-template, or use `octavo generate --raw`")
         from octavo.cli.conversation import Conversation
 
         params = settle_sampling(llm, {"max_tokens": None} | sampling)
@@ -49,6 +53,9 @@ def _talk(llm: "LLM", conversation: "Conversation", params: "SamplingParams") ->
     """Answer line after line until the input ends."""
     if sys.stdin.isatty():
         _note(_COMMANDS)
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # A line that is no text is one that is not answered, and not the end of the talk.
+        sys.stdin.reconfigure(errors="surrogateescape")
     while (line := _read_line()) is not None:
         command = line.strip()
         if command == "/exit":
@@ -57,7 +64,9 @@ def _talk(llm: "LLM", conversation: "Conversation", params: "SamplingParams") ->
             conversation.reset()
             _note("the conversation is forgotten")
         elif line.startswith("/"):
-            _note(f"unknown command {command.split()[0]!r}: {_COMMANDS}; a space before it makes it a message")
+            _note(f"unknown command {shown(command.split()[0])}: {_COMMANDS}; a space before it makes it a message")
+        elif (problem := encoding_problem(command)) is not None:
+            _note(f"the line is not text: {problem}")
         elif command:
             _take_turn(llm, conversation, params, command)
 
@@ -87,7 +96,7 @@ def _answer(llm: "LLM", conversation: "Conversation", params: "SamplingParams") 
                     note = "the answer was cut" + (f" after {params.max_tokens} tokens" if is_cut_by_us else ": the context is full")
     except KeyboardInterrupt:
         note = "the answer was ended"
-    except RequestFailedError as error:
+    except (RequestFailedError, InvalidRequestError) as error:
         note = f"the answer failed: {error}"
     typer.echo()
     if note is not None:

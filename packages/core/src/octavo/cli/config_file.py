@@ -6,6 +6,12 @@ from typing import Any
 
 import typer
 
+from octavo.errors import MAX_SHOWN, CheckpointError, shown
+from octavo.model.foreign import read_bytes
+
+MAX_BYTES = 1 << 20
+_MAX_NAME = 100
+
 
 def apply_config_file(context: typer.Context, path: Path | None) -> None:
     """Callback of `--config`: make the file's values the defaults of the command's options.
@@ -20,14 +26,14 @@ def apply_config_file(context: typer.Context, path: Path | None) -> None:
     names = _option_names(context)
     defaults: dict[str, Any] = {}
     for key, value in _read(path).items():
-        name = str(key).replace("_", "-")
+        name = key.replace("_", "-") if isinstance(key, str) else ""
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
+            close = difflib.get_close_matches(name[:_MAX_NAME], names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise typer.BadParameter(f"{path} has the unknown key {key!r}: it is no option of '{context.command_path}'{hint}")
+            raise typer.BadParameter(f"{path} has the unknown key {shown(key)}: it is no option of '{context.command_path}'{hint}")
         parameter, negated = names[name]
-        if isinstance(value, dict) or (negated and not isinstance(value, bool)):
-            raise typer.BadParameter(f"{path} gives {key!r} the value {value!r}: write it as on the command line")
+        if not _can_be_typed(value) or (negated and not isinstance(value, bool)):
+            raise typer.BadParameter(f"{path} gives {key!r} the value {shown(value)}: write it as on the command line")
         defaults[parameter] = not value if negated else value
     context.default_map = {**(context.default_map or {}), **defaults}
 
@@ -36,16 +42,22 @@ def _read(path: Path) -> dict[Any, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{path} is not YAML: {' '.join(str(error).split())}") from error
+        content = yaml.safe_load(read_bytes(path, max_bytes=MAX_BYTES).decode())
+    except CheckpointError as error:
+        raise typer.BadParameter(str(error)) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Beside what is no YAML: no UTF-8, numbers of too many digits, dates that are none, what is nested endlessly.
+        raise typer.BadParameter(f"{path} is not YAML that can be read: {' '.join(str(error).split())[:MAX_SHOWN]}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise typer.BadParameter(f"{path} holds a {type(content).__name__}: write one 'option: value' a line")
     return content
+
+
+def _can_be_typed(value: Any) -> bool:
+    """Whether a value is one of the command line, or a list of them."""
+    return all(isinstance(item, str | int | float | None) for item in (value if isinstance(value, list) else [value]))
 
 
 def _option_names(context: typer.Context) -> dict[str, tuple[str, bool]]:

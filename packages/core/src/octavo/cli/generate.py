@@ -93,7 +93,8 @@ def generate_command(
             _stream(llm, wrapped[0], params)
             return
         shows_progress = len(texts) > 1 and sys.stderr.isatty() and not sys.stdout.isatty()
-        AnswerWriter(texts, as_json=as_json).write_all(llm.as_completed(wrapped, params, use_tqdm=shows_progress))
+        given = wrapped[0] if len(wrapped) == 1 else wrapped
+        AnswerWriter(texts, as_json=as_json).write_all(llm.as_completed(given, params, use_tqdm=shows_progress))
 
 
 def _wrap(texts: list[str], llm: "LLM", *, raw: bool, system: str | None) -> "list[Prompt]":

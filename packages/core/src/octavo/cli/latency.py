@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from octavo.cli.workload import check_lengths, fixed_length, random_prompts
+from octavo.cli.workload import check_workload, fixed_length, random_prompts
 from octavo.errors import RequestFailedError
 from octavo.frontend import Frontend
 from octavo.input.prompts import TokenizedPrompt
+from octavo.profile.steps import StepProfile
 
 if TYPE_CHECKING:
     from octavo.llm import LLM
 
+_PROFILED_BATCHES = 3
+_PROFILE_SEED = 1 << 32
+"""Above the seeds of measured batches, so that no prompt is cached."""
 PERCENTILES = (10, 25, 50, 75, 90, 99)
 
 
@@ -90,7 +94,7 @@ def measure_latency(llm: "LLM", *, batch_size: int, input_len: int, output_len: 
         ConfigurationError: a prompt and its output do not fit into the context.
         RequestFailedError: a request failed.
     """
-    check_lengths(llm, longest=input_len, output_len=output_len)
+    check_workload(llm, num_prompts=batch_size, input_len=input_len, output_len=output_len)
     engine, source = llm.engine, random.Random(llm.engine.config.seed)  # noqa: S311 - a workload, not a secret
     durations = _Durations([], [], [])
     for iteration in range(num_iters_warmup + num_iters):
@@ -116,11 +120,31 @@ def measure_latency(llm: "LLM", *, batch_size: int, input_len: int, output_len: 
     )
 
 
+def check_clocks(llm: "LLM") -> None:
+    """Raise `ConfigurationError` where the engine's steps cannot be clocked."""
+    with llm.engine.client.profiled(StepProfile()):
+        pass
+
+
+def profile_steps(llm: "LLM", *, batch_size: int, input_len: int, output_len: int) -> StepProfile:
+    """Where the time of steps goes in a few batches that are run for it alone, as those of `measure_latency` are.
+
+    Raises:
+        ConfigurationError: the engine's steps cannot be clocked.
+        RequestFailedError: a request failed.
+    """
+    profile, vocab_size = StepProfile(), llm.engine.info.vocab_size
+    with llm.engine.client.profiled(profile):
+        for number in range(_PROFILED_BATCHES):
+            _run_batch(llm, random_prompts(batch_size, input_len, vocab_size=vocab_size, seed=_PROFILE_SEED + number), output_len)
+    return profile
+
+
 def _run_batch(llm: "LLM", prompts: list[list[int]], output_len: int) -> _Durations:
     """One batch, watched step by step, for a facade tells of a batch only when it has finished."""
     client, count = llm.engine.client, len(prompts)
     tokenized = [TokenizedPrompt(text=None, token_ids=prompt) for prompt in prompts]
-    groups = Frontend(llm.engine).prepare(tokenized, [fixed_length(output_len)] * count, [0] * count, numbered=True)
+    groups = Frontend.of(llm.engine).prepare(tokenized, [fixed_length(output_len)] * count, [0] * count, numbered=True)
     requests = [request for group in groups for request in group.requests]
     durations = _Durations([], [], [])
     seen: dict[str, float] = {}

@@ -1,34 +1,39 @@
-"""`octavo`: the commands, and what becomes of their errors.
+"""`octavo`: what becomes of the errors of its commands.
 
 Exit codes: 0; 1, it failed; 2, it was asked for something that cannot be (an unknown option, a value out of range, an impossible
 prompt); 130, interrupted.
+
+What takes long to import is imported where an interrupt is heard already.
 """
 
 import atexit
+import errno
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
-
-from octavo.cli.group import PluginCommands
-from octavo.cli.state import CommandLineState, debug_option
 from octavo.cli.streams import open_missing_streams
-from octavo.errors import ConfigurationError, InvalidRequestError, ModelNotFoundError, OctavoError
+from octavo.errors import ConfigurationError, InvalidRequestError, ModelNotFoundError, OctavoError, described
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_OUTPUT_ERRORS = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
 
 def main() -> None:
     """Entry point of the program."""
-    open_missing_streams()
-    _leave(run(sys.argv[1:]))
+    try:
+        open_missing_streams()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    _leave(code)
 
 
 def _leave(code: int) -> NoReturn:
     """End the process. What was registered for its end runs, but torch is not taken down piece by piece, which takes a second."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -40,6 +45,18 @@ def _leave(code: int) -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; its exit code. An error becomes one line on stderr, and a traceback before it with `--debug`."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str]) -> int:
+    import typer
+
+    from octavo.cli.application import build_application
+    from octavo.cli.state import CommandLineState
+
     state = CommandLineState()
     try:
         result = typer.main.get_command(build_application()).main(
@@ -52,61 +69,42 @@ def run(arguments: Sequence[str]) -> int:
         _silence_standard_output()
         return FAILED
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else FAILED
-    except Exception as error:  # noqa: BLE001 - the border: nothing above it could say more to the user
-        if state.debug:
-            traceback.print_exception(error)
-        print(f"octavo: error: {_one_line(error)}", file=sys.stderr)
-        _drop_what_cannot_be_written()
+        return _code_of(end)
+    # Not only an `Exception`: a panic of an extension is none, and this is the border: nothing above it could say more to the user.
+    except BaseException as error:  # noqa: BLE001
+        _report(error, with_traceback=state.debug)
         return _exit_code(error)
     return result if isinstance(result, int) else 0
 
 
-def build_application() -> typer.Typer:
-    """The command line; commands of plugins are found when they are called or listed."""
-    from octavo.cli.bench import bench
-    from octavo.cli.chat import chat_command
-    from octavo.cli.env import env_command
-    from octavo.cli.generate import generate_command
-    from octavo.cli.plan import plan_command
-    from octavo.cli.plugins import plugins_command
+def _report(error: BaseException, *, with_traceback: bool) -> None:
+    """Say on stderr what went wrong; where that is full, the exit code says all."""
+    _drop_what_cannot_be_written()
+    if with_traceback:
+        import traceback
 
-    application = typer.Typer(
-        cls=PluginCommands, add_completion=False, invoke_without_command=True, rich_markup_mode=None, context_settings=_HELP_NAMES
-    )
-    application.callback()(_octavo)
-    application.command("generate")(generate_command)
-    application.command("chat")(chat_command)
-    application.command("plan")(plan_command)
-    application.add_typer(bench, name="bench")
-    application.command("plugins")(plugins_command)
-    application.command("env")(env_command)
-    return application
+        _say("".join(traceback.format_exception(error)).rstrip())
+    _say(f"octavo: error: {_one_line(error)}")
 
 
-_HELP_NAMES = {"help_option_names": ["--help", "-h"]}
+def _say(text: str) -> None:
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        return
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        import octavo
-
-        typer.echo(f"octavo {octavo.__version__}")
-        raise typer.Exit
-
-
-def _octavo(
-    context: typer.Context,
-    _version: Annotated[bool, typer.Option("--version", help="show the version", callback=_show_version, is_eager=True)] = False,
-    _debug: Annotated[bool, debug_option()] = False,
-) -> None:
-    """Run and serve large language models."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), err=True)
-        raise typer.Exit(USAGE)
+def _code_of(end: SystemExit) -> int:
+    """What the interpreter makes of it: a text goes to stderr and is a failure."""
+    if isinstance(end.code, str):
+        _say(end.code)
+        return FAILED
+    return end.code or 0
 
 
-def _exit_code(error: Exception) -> int:
+def _exit_code(error: BaseException) -> int:
+    import typer
+
     if isinstance(error, typer.TyperException):
         return error.exit_code
     if isinstance(error, (ConfigurationError, InvalidRequestError)) and not isinstance(error, ModelNotFoundError):
@@ -114,14 +112,19 @@ def _exit_code(error: Exception) -> int:
     return FAILED
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
+    import typer
+
     if isinstance(error, typer.TyperException):
         context = getattr(error, "ctx", None)
         message = error.format_message() + (f" (see '{context.command_path} --help')" if context is not None else "")
     elif isinstance(error, OctavoError):
         message = str(error)
+    elif isinstance(error, OSError) and error.filename is None and error.errno in _OUTPUT_ERRORS:
+        # Commands say themselves which of the files that they write could not be.
+        message = f"standard output cannot be written: {error.strerror}"
     else:
-        message = f"{type(error).__name__}: {error} (--debug shows where)"
+        message = f"{described(error)} (--debug shows where)"
     return " ".join(message.split())
 
 

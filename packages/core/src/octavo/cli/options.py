@@ -19,6 +19,7 @@ from octavo.env import read_environment, split_names
 _PANEL = "Engine"
 _METAVARS = {
     "model": "NAME",
+    "chat_template": "FILE",
     "max_model_len": "TOKENS",
     "block_size": "TOKENS",
     "num_blocks": "COUNT",
@@ -28,6 +29,8 @@ _METAVARS = {
     "max_num_batched_tokens": "TOKENS",
     "long_prefill_token_threshold": "TOKENS",
     "max_logprobs": "COUNT",
+    "optimization_level": "LEVEL",
+    "compile_artifacts": "FILE",
     "seed": "NUMBER",
 }
 

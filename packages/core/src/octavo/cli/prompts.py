@@ -12,7 +12,7 @@ def collect_prompts(arguments: list[str], file: Path | None, *, raw: bool) -> li
     Blank lines of the file are skipped. White space alone is a prompt only where it is taken as it is.
 
     Raises:
-        ConfigurationError: there is none, one is empty, or the file or standard input cannot be read.
+        ConfigurationError: there is none, one is empty or no text, or the file or standard input cannot be read.
     """
     if arguments.count("-") > 1:
         raise ConfigurationError("standard input can be read once: give '-' once")
@@ -22,18 +22,36 @@ def collect_prompts(arguments: list[str], file: Path | None, *, raw: bool) -> li
     if not prompts:
         raise ConfigurationError("there is no prompt: give a PROMPT, '-' for standard input, or --file")
     for position, prompt in enumerate(prompts, start=1):
+        which = f"prompt {position} of {len(prompts)}" if len(prompts) > 1 else "the prompt"
+        if (problem := encoding_problem(prompt)) is not None:
+            raise ConfigurationError(f"{which} is not text: {problem}")
         if not (prompt if raw else prompt.strip()):
-            which = f"prompt {position} of {len(prompts)}" if len(prompts) > 1 else "the prompt"
             raise ConfigurationError(f"{which} is empty: give some text")
     return prompts
+
+
+def encoding_problem(text: str) -> str | None:
+    """What is wrong with bytes that Python let through as halves of surrogate pairs, for it could make no characters of them.
+
+    None where all is text. Python lets them through on command lines, and on standard input where the locale is "C".
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        before = len(text[: error.start].encode())
+        return f"what stands at byte {before} is no character in {sys.stdin.encoding or 'its encoding'}"
+    return None
 
 
 def _read_standard_input() -> str:
     """One prompt; the newline that ends the last line is no part of it."""
     try:
-        return sys.stdin.read().removesuffix("\n")
+        text = sys.stdin.read().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"standard input is not text in {error.encoding}: {error.reason} at byte {error.start}") from error
+    if (problem := encoding_problem(text)) is not None:
+        raise ConfigurationError(f"standard input is not text: {problem}")
+    return text
 
 
 def _read_lines(file: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """What `octavo bench throughput` measures."""
 
 import json
+import logging
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from octavo.cli.workload import check_lengths, fixed_length
 from octavo.errors import ConfigurationError
+from octavo.profile.spans import Detail
+from octavo.profile.steps import StepProfile
 
 if TYPE_CHECKING:
     from octavo.llm import LLM
 
 _NUM_FIRST_IDS = 8
 _WARM_UP_OUTPUT_LEN = 4
+_CLOCKED_OUTPUT_LEN = 32
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +35,8 @@ class Throughput:
         threads: that computed; None where the runner does not say.
         cached_tokens: prompt tokens taken from the prefix cache.
         first_ids: the first output ids of each prompt.
+        library_share: of the time of a shorter run of the same requests, what passed in compiled code and tensor ops, without the Python
+            around them; None where it was not asked for, or the engine's steps cannot be clocked.
     """
 
     elapsed_s: float
@@ -41,6 +49,7 @@ class Throughput:
     threads: int | None
     cached_tokens: int
     first_ids: list[list[int]]
+    library_share: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -62,16 +71,20 @@ class Throughput:
 
 
 def read_prompts(path: Path) -> list[list[int]]:
-    """A JSON list of lists of token ids. Raises `ConfigurationError`; the ids are checked when they are queued."""
+    """A JSON list of lists of integers. Raises `ConfigurationError`; that they are the model's ids is checked when they are queued."""
     try:
         prompts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"--token-ids {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"--token-ids {path} is not JSON: {error}") from error
-    if not isinstance(prompts, list) or not prompts or not all(isinstance(prompt, list) for prompt in prompts):
+    if not isinstance(prompts, list) or not prompts or not all(map(_is_list_of_integers, prompts)):
         raise ConfigurationError(f"--token-ids {path} is not a JSON list of lists of token ids")
     return prompts
+
+
+def _is_list_of_integers(prompt: object) -> bool:
+    return isinstance(prompt, list) and set(map(type, prompt)) <= {int}
 
 
 def measure_throughput(llm: "LLM", prompts: list[list[int]], output_len: int) -> Throughput:
@@ -106,6 +119,25 @@ def measure_throughput(llm: "LLM", prompts: list[list[int]], output_len: int) ->
         cached_tokens=sum(output.num_cached_tokens for output in outputs),
         first_ids=[ids[:_NUM_FIRST_IDS] for ids in answers],
     )
+
+
+def measure_library_share(llm: "LLM", prompts: list[list[int]], output_len: int) -> float | None:
+    """What share of a run passes in compiled code and tensor ops, clocked where Python calls them; None where it cannot be clocked.
+
+    The run is of the same requests, all lengths shortened alike so that outputs have 32 tokens at most, and leaves nothing behind.
+    """
+    profile, vocab_size = StepProfile(Detail.CALLS), llm.engine.info.vocab_size
+    scale = min(1.0, _CLOCKED_OUTPUT_LEN / output_len)
+    shorter = [[(token_id + 2) % vocab_size for token_id in prompt[: max(1, round(len(prompt) * scale))]] for prompt in prompts]
+    try:
+        with llm.engine.client.profiled(profile):
+            start = time.perf_counter()
+            llm.generate(_as_prompts(shorter), fixed_length(min(output_len, _CLOCKED_OUTPUT_LEN)), use_tqdm=False)
+            elapsed = time.perf_counter() - start
+    except ConfigurationError as error:
+        _log.info("library_share is unknown: %s", error)
+        return None
+    return profile.spans.library_s / elapsed
 
 
 def _as_prompts(token_ids: list[list[int]]) -> list[dict[str, Any]]:

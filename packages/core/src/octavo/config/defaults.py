@@ -7,6 +7,8 @@ BLOCK_SIZE = 16
 MAX_NUM_SEQS = 256
 MAX_NUM_BATCHED_TOKENS_CPU = 2048
 MAX_NUM_BATCHED_TOKENS_GPU = 8192
+STEP_TIME_CPU_S = 0.25
+"""Running streams wait for a full step: they stand still for so long at most while a long prompt is read."""
 
 
 def decide_device(machine: Machine) -> Decision:
@@ -30,9 +32,19 @@ def decide_batched_tokens(machine: Machine) -> Decision:
     """Tokens a step: as many as keep the device busy without making the others wait for long."""
     if machine.has_cuda:
         return Decision(name="max_num_batched_tokens", value=str(MAX_NUM_BATCHED_TOKENS_GPU), reason="default on a GPU")
-    return Decision(name="max_num_batched_tokens", value=str(MAX_NUM_BATCHED_TOKENS_CPU), reason="default on a CPU")
+    return Decision(
+        name="max_num_batched_tokens", value=str(MAX_NUM_BATCHED_TOKENS_CPU), reason="at most on a CPU; a model lowers it by measurement"
+    )
+
+
+def decide_level(machine: Machine) -> Decision:
+    """Whether pieces are compiled where the user has no wish."""
+    name = "optimization_level"
+    if machine.has_cuda:
+        return Decision(name=name, value="2", reason="a GPU waits for Python between small kernels that are not compiled and replayed")
+    return Decision(name=name, value="0", reason="on a CPU the fused C++ ops are faster than compiled pieces, and are there at once")
 
 
 def machine_decisions(machine: Machine) -> tuple[Decision, ...]:
     """Everything above, for `octavo env`."""
-    return (decide_device(machine), decide_quantized_dtype(machine), decide_batched_tokens(machine))
+    return (decide_device(machine), decide_quantized_dtype(machine), decide_batched_tokens(machine), decide_level(machine))

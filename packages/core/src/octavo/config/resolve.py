@@ -5,13 +5,14 @@ import logging
 from octavo.cache.spec import DTYPE_BYTES
 from octavo.config.cache import CacheConfig
 from octavo.config.checks import check_bool, check_bytes, check_choice, check_count, check_registered, check_share
-from octavo.config.defaults import BLOCK_SIZE, MAX_NUM_SEQS, decide_batched_tokens, decide_device, decide_quantized_dtype
-from octavo.config.engine import Decision, EngineConfig
+from octavo.config.compile_options import settle_compile
+from octavo.config.defaults import BLOCK_SIZE, MAX_NUM_SEQS, STEP_TIME_CPU_S, decide_batched_tokens, decide_device, decide_quantized_dtype
+from octavo.config.engine import DEFAULT_EXECUTOR, Decision, EngineConfig
 from octavo.config.load import LoadConfig
 from octavo.config.machine import Machine
 from octavo.config.options import EngineOptions
 from octavo.config.scheduler import SchedulerConfig
-from octavo.errors import ConfigurationError
+from octavo.errors import ConfigurationError, shown
 from octavo.model.config import ModelConfig
 from octavo.model.folder import DUMMY
 from octavo.model.source import ModelFiles
@@ -20,6 +21,7 @@ from octavo.plugins.registries import Registries
 AUTO = "auto"
 DTYPES = tuple(DTYPE_BYTES)
 MAX_BLOCK_SIZE = 256
+CPU_ISAS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
 DEFAULT_RUNNER = "torch"
 DEFAULT_SAMPLER = "default"
 
@@ -54,6 +56,8 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
     load = _load(options, files, model, machine, decisions)
     cache = _cache(options, load.dtype, decisions)
     scheduler = _scheduler(options, machine, registries, decisions)
+    compile_config, compile_decisions = settle_compile(options, machine)
+    decisions.made += compile_decisions
     backend = check_registered("attention_backend", options.attention_backend, registries.attention_backends, besides=(AUTO,))
     return EngineConfig(
         model=model,
@@ -63,10 +67,13 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
         attention_backend=backend,
         runner=_runner(options, registries, decisions),
         sampler=_sampler(options, registries, decisions),
+        executor=_executor(options, registries, decisions),
+        cpu_isa=check_choice("cpu_isa", options.cpu_isa, (AUTO, *CPU_ISAS)),
         device=device,
         seed=None if options.seed is None else check_count("seed", options.seed, minimum=0),
         decisions=tuple(decisions.made),
         max_logprobs=check_count("max_logprobs", options.max_logprobs, minimum=0),
+        compile=compile_config,
     )
 
 
@@ -127,7 +134,9 @@ def _cache(options: EngineOptions, dtype: str, decisions: _Decisions) -> CacheCo
     memory = options.kv_cache_memory_bytes
     memory_bytes = None if memory is None else check_bytes("kv_cache_memory_bytes", memory)
     if num_blocks is not None and memory_bytes is not None:
-        raise ConfigurationError(f"num_blocks {num_blocks:,} and kv_cache_memory_bytes {memory!r} both size the pool: give one of them")
+        raise ConfigurationError(
+            f"num_blocks {num_blocks:,} and kv_cache_memory_bytes {shown(memory)} both size the pool: give one of them"
+        )
     utilization = options.memory_utilization
     return CacheConfig(
         block_size=_block_size(options.block_size, decisions),
@@ -162,6 +171,7 @@ def _scheduler(options: EngineOptions, machine: Machine, registries: Registries,
         max_num_batched_tokens=max_num_batched_tokens,
         long_prefill_token_threshold=check_count("long_prefill_token_threshold", options.long_prefill_token_threshold, minimum=0),
         policy=check_registered("scheduling_policy", options.scheduling_policy, registries.scheduler_policies),
+        step_time_s=STEP_TIME_CPU_S if options.max_num_batched_tokens == AUTO and not machine.has_cuda else None,
     )
 
 
@@ -189,6 +199,11 @@ def _step_limits(options: EngineOptions, machine: Machine, decisions: _Decisions
 def _runner(options: EngineOptions, registries: Registries, decisions: _Decisions) -> str:
     runner = check_registered("runner", options.runner, registries.runners, besides=(AUTO,))
     return decisions.settle("runner", DEFAULT_RUNNER, "default") if runner == AUTO else runner
+
+
+def _executor(options: EngineOptions, registries: Registries, decisions: _Decisions) -> str:
+    executor = check_registered("executor", options.executor, registries.executors, besides=(AUTO,))
+    return decisions.settle("executor", DEFAULT_EXECUTOR, "one rank needs no process of its own") if executor == AUTO else executor
 
 
 def _sampler(options: EngineOptions, registries: Registries, decisions: _Decisions) -> str:

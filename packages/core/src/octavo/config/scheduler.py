@@ -12,12 +12,15 @@ class SchedulerConfig:
         max_num_batched_tokens: token budget of a step.
         long_prefill_token_threshold: most tokens of one prompt in a step; 0 is no limit.
         policy: name in the registry of scheduler policies.
+        step_time_s: seconds that a full step should take: the runner measures how many tokens that are, and the budget is lowered to
+            them when it has started. None: the budget is as it stands.
     """
 
     max_num_seqs: int
     max_num_batched_tokens: int
     long_prefill_token_threshold: int = 0
     policy: str = "fcfs"
+    step_time_s: float | None = None
 
     @property
     def max_chunk(self) -> int:

@@ -7,9 +7,13 @@ follow the standards, in any case of letters: `4GB` is 4 * 10**9 bytes, `4GiB` i
 import re
 from fractions import Fraction
 
-from octavo.errors import ConfigurationError
+from octavo.errors import ConfigurationError, shown
+
+LARGEST = 2**63 - 1
+"""Of every number: what a signed 64-bit integer holds."""
 
 _NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+_MAX_DIGITS = 64
 _LETTERS = "kmgtp"
 _COUNT_UNITS = (
     {"": 1}
@@ -60,9 +64,9 @@ def format_bytes(size: int) -> str:
 
 
 def _parse(value: object, *, name: str, what: str, examples: str, bytes_allowed: bool) -> int:
-    problem = ConfigurationError(f"{name} {value!r} is not {what}: write it as {examples}")
+    problem = ConfigurationError(f"{name} {shown(value)} is not {what}: write it as {examples}")
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return _in_range(value, value, name)
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise problem
@@ -72,7 +76,19 @@ def _parse(value: object, *, name: str, what: str, examples: str, bytes_allowed:
         factor = _BYTE_UNITS.get(unit.lower())
     if factor is None:
         raise problem
+    if len(number) > _MAX_DIGITS:
+        raise _too_large(value, name)
     product: Fraction = Fraction(number) * factor
     if product.denominator != 1:
         raise problem
-    return product.numerator
+    return _in_range(product.numerator, value, name)
+
+
+def _in_range(number: int, value: object, name: str) -> int:
+    if not -LARGEST <= number <= LARGEST:
+        raise _too_large(value, name)
+    return number
+
+
+def _too_large(value: object, name: str) -> ConfigurationError:
+    return ConfigurationError(f"{name} {shown(value)} is too large: at most {LARGEST:,} is taken")

@@ -1,12 +1,15 @@
 """The client's end of an engine that lives in the same process."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 
 from octavo.engine.executor import Executor
+from octavo.engine.load import LoadReport
 from octavo.engine.loop import EngineLoop
 from octavo.engine.messages import EngineOutput, EngineRequest
 from octavo.errors import EngineDeadError
 from octavo.metrics.stats import EngineStats
+from octavo.profile.steps import StepProfile
 
 
 class InProcessClient:
@@ -60,6 +63,20 @@ class InProcessClient:
     def stats(self) -> EngineStats:
         """Counters and load at this moment."""
         return self._loop.stats()
+
+    def load(self) -> LoadReport:
+        """What runs and what waits at this moment; what was added since the last step counts as waiting."""
+        return self._loop.load()
+
+    def check(self) -> None:
+        """Raise `EngineDeadError` where the engine cannot go on, also where it has not stepped into it yet; never waits."""
+        self._check_open()
+        self._loop.check()
+
+    def profiled(self, profile: StepProfile) -> AbstractContextManager[None]:
+        """Clock every step inside. Raises `ConfigurationError` on entry where the executor, or the runner, has no clocks."""
+        self._check_open()
+        return self._loop.profiled(profile)
 
     def close(self) -> None:
         """Release the model and the pool; calling it twice is fine."""

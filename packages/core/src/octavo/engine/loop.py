@@ -1,11 +1,16 @@
 """The engine's heartbeat: schedule, run, update."""
 
+import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from octavo.engine.executor import Executor, StepHandle
+from octavo.engine.load import LoadReport
 from octavo.engine.messages import EngineOutput, EngineRequest
-from octavo.errors import EngineDeadError
+from octavo.errors import EngineDeadError, described
 from octavo.metrics.stats import EngineStats
+from octavo.profile.steps import StepProfile
 from octavo.scheduler.plan import StepPlan
 from octavo.scheduler.scheduler import Scheduler
 
@@ -19,6 +24,7 @@ class EngineLoop:
         self._executor = executor
         self._open: deque[tuple[StepPlan, StepHandle]] = deque()
         self._death: BaseException | None = None
+        self._step_s = 0.0
 
     def add(self, message: EngineRequest) -> None:
         """Queue a request. Raises `InvalidRequestError` where it could never run."""
@@ -47,28 +53,53 @@ class EngineLoop:
 
     def stats(self) -> EngineStats:
         """Counters and gauges at this moment."""
-        return self._scheduler.stats()
+        stats = self._scheduler.stats()
+        stats.counters.step_s = self._step_s
+        return stats
+
+    def load(self) -> LoadReport:
+        """What runs and what waits at this moment; what was added since the last step counts as waiting."""
+        return self._scheduler.load()
 
     def step(self) -> list[EngineOutput]:
         """Open as many steps as the executor takes, wait for the oldest and return what came of it; [] where there is nothing to do.
 
-        Raises `EngineDeadError` for whatever goes wrong in a step. An interrupt inside a step is passed on, and the engine is dead too:
-        nobody knows how far the step got.
+        Raises `EngineDeadError` for whatever goes wrong in a step, also for what is no `Exception`, such as a panic of an extension. An
+        interrupt and the program's exit inside a step are passed on, and the engine is dead too: nobody knows how far the step got.
         """
         self._check_alive()
         try:
             outputs = self._advance()
             if not self._scheduler.has_work():
                 self._scheduler.check_integrity()
-        except Exception as error:
-            self._death = error
-            raise EngineDeadError(f"a step failed: {type(error).__name__}: {error}") from error
-        except BaseException as interrupt:
+        except EngineDeadError as death:
+            self._death = death
+            raise
+        except (KeyboardInterrupt, SystemExit) as interrupt:
             self._death = interrupt
             raise
+        except BaseException as error:
+            self._death = error
+            raise EngineDeadError(f"a step failed: {described(error)}") from error
         return outputs
 
+    @contextmanager
+    def profiled(self, profile: StepProfile) -> Iterator[None]:
+        """Clock every step inside. Raises `ConfigurationError` where the executor, or the runner, has no clocks."""
+        with self._executor.profiled(profile.spans), profile.clock(self, "_advance", self._scheduler):
+            yield
+
+    def check(self) -> None:
+        """Raise `EngineDeadError` where a step failed or the executor lost a rank; never waits."""
+        self._check_alive()
+        try:
+            self._executor.check()
+        except EngineDeadError as death:
+            self._death = death
+            raise
+
     def _advance(self) -> list[EngineOutput]:
+        start = time.monotonic()
         while len(self._open) < self._executor.max_in_flight:
             plan = self._scheduler.schedule()
             if plan is None:
@@ -78,8 +109,10 @@ class EngineLoop:
             assert not self._scheduler.has_work(), "requests wait, but nothing can run"
             return []
         plan, handle = self._open.popleft()
-        return self._scheduler.update(plan, handle.result())
+        outputs = self._scheduler.update(plan, handle.result())
+        self._step_s += time.monotonic() - start
+        return outputs
 
     def _check_alive(self) -> None:
         if self._death is not None:
-            raise EngineDeadError(f"the engine is dead since a step failed: {self._death!r}") from self._death
+            raise EngineDeadError(f"the engine is dead since a step failed: {described(self._death)}") from self._death

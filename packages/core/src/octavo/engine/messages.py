@@ -20,6 +20,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True):
         leader: request whose full prompt blocks this one shares, and behind whose prefill it waits.
         cache_salt: prefix-cache blocks are shared only between equal salts.
         bad_sequences: token ids of `params.bad_words`: the last one of each is not drawn behind the others.
+        tenant: to whose account it runs; "" where nobody keeps accounts.
+        client: which of the engine's clients gets the outputs; the engine's side gives the number.
     """
 
     request_id: str
@@ -31,6 +33,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True):
     leader: str | None = None
     cache_salt: str | None = None
     bad_sequences: list[list[int]] = []
+    tenant: str = ""
+    client: int = 0
 
 
 class RequestTimes(msgspec.Struct, kw_only=True):
@@ -43,7 +47,7 @@ class RequestTimes(msgspec.Struct, kw_only=True):
     num_preemptions: int = 0
 
 
-class EngineOutput(msgspec.Struct, frozen=True, kw_only=True):
+class EngineOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a request gained in one step.
 
     Attributes:
@@ -73,7 +77,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a client must know of the model and its engine to validate requests before they are queued.
 
     `max_pool_tokens` is the length of the longest request that the KV pool can carry. `max_logprobs` is how many alternatives to
-    a token may be asked for, `logits_processors` the names that are registered.
+    a token may be asked for, `logits_processors` the names that are registered, `max_num_seqs` how many requests run at once.
     """
 
     vocab_size: int
@@ -84,3 +88,4 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     max_pool_tokens: int
     max_logprobs: int = MAX_LOGPROBS
     logits_processors: list[str] = []
+    max_num_seqs: int = 1

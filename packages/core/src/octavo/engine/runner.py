@@ -1,10 +1,14 @@
 """The seam between the engine and whatever computes a step."""
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from octavo.config.engine import Decision, EngineConfig
+from octavo.errors import ConfigurationError
 from octavo.plugins.registries import Registries
+from octavo.profile.spans import SpanRecorder
 from octavo.scheduler.plan import StepPlan, StepResult
 
 
@@ -16,11 +20,14 @@ class PoolSize:
         num_blocks: blocks that can be handed out, the null block not counted.
         max_model_len: the configured length, or less where it was left to the engine and the pool is smaller.
         num_bytes: size of the pool.
+        max_num_batched_tokens: token budget of a step, where the configuration leaves it to the runner (`SchedulerConfig.step_time_s`)
+            and it is less than what is configured.
     """
 
     num_blocks: int
     max_model_len: int
     num_bytes: int
+    max_num_batched_tokens: int | None = None
 
 
 class ModelRunner(ABC):
@@ -51,6 +58,20 @@ class ModelRunner(ABC):
     @abstractmethod
     def execute(self, plan: StepPlan) -> StepResult:
         """Run one step. Mutates the batch state; an exception means that the step is lost and the engine with it."""
+
+    def save_compiled(self, file: Path) -> int:  # noqa: ARG002  (a runner that compiles overrides it)
+        """After `allocate_pool`: write what was compiled to a file, for `compile_artifacts`; its bytes.
+
+        Raises `ConfigurationError` where nothing is compiled.
+        """
+        raise ConfigurationError(f"runner {self.config.runner!r} compiles nothing")
+
+    def profiled(self, spans: SpanRecorder) -> AbstractContextManager[None]:  # noqa: ARG002  (a runner that has clocks overrides it)
+        """A context after `allocate_pool` in which the parts of `execute` are clocked: prepare, forward with its ops, head and sample.
+
+        Raises `ConfigurationError` where they cannot be.
+        """
+        raise ConfigurationError(f"runner {self.config.runner!r} has no clocks: profile a model on the runner 'torch'")
 
     @abstractmethod
     def shutdown(self) -> None:

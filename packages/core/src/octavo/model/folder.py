@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import CheckpointError, ModelNotFoundError
+from octavo.errors import CheckpointError, ModelNotFoundError, shown
 from octavo.model.foreign import ForeignFields, read_json_object
 from octavo.model.source import ModelFiles
 
@@ -45,6 +45,8 @@ def inspect_path(path: Path, *, name: str, load_format: str = "auto") -> ModelFi
         raise _pickles_only(str(path), [path.name])
     if path.suffix != ".gguf":
         raise CheckpointError(f"{path} is no GGUF file and no folder: give the folder that holds the model's safetensors and config.json")
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} cannot be read: it is no regular file")
     if load_format == "safetensors":
         raise CheckpointError(f"{path} is a GGUF file, but the load format is 'safetensors'")
     return _gguf_files(path.absolute(), name)
@@ -151,7 +153,7 @@ def _indexed_shards(index: Path) -> list[str]:
     shards = sorted({str(shard) for shard in weight_map.values()})
     for shard in shards:
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
-            raise CheckpointError(f"{index} names the shard {shard!r}, which is no safetensors file beside it")
+            raise CheckpointError(f"{index} names the shard {shown(shard)}, which is no safetensors file beside it")
         if not (index.parent / shard).is_file():
             raise CheckpointError(f"{index} names the shard {shard}, which is not there; is it an incomplete download?")
     return shards

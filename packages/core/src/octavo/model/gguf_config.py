@@ -7,8 +7,9 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+from octavo.errors import shown
 from octavo.model.config import ModelConfig, RopeConfig
-from octavo.model.foreign import ForeignFields
+from octavo.model.foreign import MAX_LAYERS, ForeignFields
 from octavo.model.gguf_gemma import as_gemma3
 from octavo.model.gguf_metadata import GGUFMetadata, read_float32_tensor
 
@@ -43,7 +44,7 @@ def from_gguf(metadata: GGUFMetadata) -> ModelConfig:
         vocab_size=_vocab_size(metadata, fields),
         hidden_size=hidden_size,
         intermediate_size=fields.positive_int(f"{architecture}.feed_forward_length"),
-        num_layers=fields.positive_int(f"{architecture}.block_count"),
+        num_layers=fields.positive_int(f"{architecture}.block_count", maximum=MAX_LAYERS),
         num_heads=num_heads,
         num_kv_heads=num_kv_heads,
         head_size=head_size,
@@ -108,13 +109,13 @@ def _rope_scaling(fields: ForeignFields, prefix: str, plain: RopeConfig) -> Rope
                 attention_factor=attention_factor * (1 + 0.1 * math.log(factor) if factor > 1 else 1.0),
             )
         case _:
-            raise fields.refused(f"rotary scaling {kind!r} is not supported; none, linear and yarn are")
+            raise fields.refused(f"rotary scaling {shown(kind)} is not supported; none, linear and yarn are")
 
 
 def _longest_position(fields: ForeignFields, architecture: str, rope: RopeConfig) -> int:
     """`context_length` is that of the model before YaRN in some files and after it in others; the original length is always before."""
     length = fields.positive_int(f"{architecture}.context_length")
-    return int(rope.original_max_position * rope.factor) if rope.kind == "yarn" else length
+    return fields.stretched(rope.original_max_position, rope.factor) if rope.kind == "yarn" else length
 
 
 def _frequency_factors(metadata: GGUFMetadata, fields: ForeignFields, dim: int) -> tuple[float, ...] | None:

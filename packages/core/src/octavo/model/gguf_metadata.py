@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import CheckpointError
+from octavo.errors import CheckpointError, shown
 from octavo.model.foreign import open_file
 from octavo.model.ggml_types import GGML_TYPES
 
@@ -89,12 +89,12 @@ def read_float32_tensor(metadata: GGUFMetadata, name: str) -> tuple[float, ...]:
     """The values of a small float32 tensor. Raises `CheckpointError` where it has another type."""
     tensor = metadata.tensors[name]
     if tensor.type_name != "F32":
-        raise CheckpointError(f"{metadata.path}: tensor {name!r} is stored as {tensor.type_name}, but must be F32")
+        raise CheckpointError(f"{metadata.path}: tensor {shown(name)} is stored as {tensor.type_name}, but must be F32")
     with open_file(metadata.path) as file:
         file.seek(tensor.offset)
         data = file.read(tensor.num_bytes)
     if len(data) < tensor.num_bytes:
-        raise CheckpointError(f"{metadata.path} is truncated: it ends before tensor {name!r}; is it an incomplete download?")
+        raise CheckpointError(f"{metadata.path} is truncated: it ends before tensor {shown(name)}; is it an incomplete download?")
     return struct.unpack(f"<{tensor.num_bytes // 4}f", data)
 
 
@@ -133,7 +133,7 @@ class _HeaderReader:
         for _ in range(count):
             key = self._read_string()
             if key in values:
-                raise self._damaged(f"the key {key!r} occurs twice")
+                raise self._damaged(f"the key {shown(key)} occurs twice")
             values[key] = self._read_value(self._read_scalar("I"), key, 0)
         return values
 
@@ -146,16 +146,16 @@ class _HeaderReader:
 
     def _read_array(self, key: str, depth: int) -> list[Any]:
         if depth > MAX_ARRAY_DEPTH:
-            raise self._damaged(f"the arrays of key {key!r} are nested more than {MAX_ARRAY_DEPTH} deep")
+            raise self._damaged(f"the arrays of key {shown(key)} are nested more than {MAX_ARRAY_DEPTH} deep")
         kind, count = self._read_scalar("I"), self._read_scalar("Q")
         if kind == _STRING:
-            self._check_count(f"strings of key {key!r}", count, 8)
+            self._check_count(f"strings of key {shown(key)}", count, 8)
             return self._read_strings(count)
         if kind == _ARRAY:
-            self._check_count(f"arrays of key {key!r}", count, 12)
+            self._check_count(f"arrays of key {shown(key)}", count, 12)
             return [self._read_array(key, depth + 1) for _ in range(count)]
         code = self._scalar_code(kind, key)
-        self._check_count(f"values of key {key!r}", count, struct.calcsize(f"<{code}"))
+        self._check_count(f"values of key {shown(key)}", count, struct.calcsize(f"<{code}"))
         layout = struct.Struct(f"<{count}{code}")
         return list(layout.unpack_from(self._data, self._advance(layout.size)))
 
@@ -200,7 +200,7 @@ class _HeaderReader:
 
     def _scalar_code(self, kind: int, key: str) -> str:
         if kind not in _SCALARS:
-            raise self._damaged(f"the key {key!r} has the unknown value type {kind}")
+            raise self._damaged(f"the key {shown(key)} has the unknown value type {kind}")
         return _SCALARS[kind]
 
     def _alignment(self, values: dict[str, Any]) -> int:
@@ -213,7 +213,7 @@ class _HeaderReader:
         name = self._read_string()
         num_dimensions = self._read_scalar("I")
         if num_dimensions > MAX_DIMENSIONS:
-            raise self._damaged(f"tensor {name!r} has {num_dimensions} dimensions; at most {MAX_DIMENSIONS} are allowed")
+            raise self._damaged(f"tensor {shown(name)} has {num_dimensions} dimensions; at most {MAX_DIMENSIONS} are allowed")
         reversed_shape = [self._read_scalar("Q") for _ in range(num_dimensions)]
         return name, tuple(reversed(reversed_shape)), self._read_scalar("I"), self._read_scalar("Q")
 
@@ -221,9 +221,9 @@ class _HeaderReader:
         tensors: dict[str, GGUFTensor] = {}
         for name, shape, type_number, offset in infos:
             if name in tensors:
-                raise self._damaged(f"the tensor {name!r} occurs twice")
+                raise self._damaged(f"the tensor {shown(name)} occurs twice")
             if offset % alignment:
-                raise self._damaged(f"tensor {name!r} lies at offset {offset}, which is no multiple of {alignment}")
+                raise self._damaged(f"tensor {shown(name)} lies at offset {offset}, which is no multiple of {alignment}")
             tensors[name] = GGUFTensor(
                 name=name,
                 shape=shape,
@@ -237,7 +237,7 @@ class _HeaderReader:
 
     def _type_name(self, name: str, type_number: int) -> str:
         if type_number not in GGML_TYPES:
-            raise self._damaged(f"tensor {name!r} has the unknown type {type_number}")
+            raise self._damaged(f"tensor {shown(name)} has the unknown type {type_number}")
         return GGML_TYPES[type_number].name
 
     def _num_bytes(self, name: str, shape: tuple[int, ...], type_number: int) -> int:
@@ -245,7 +245,7 @@ class _HeaderReader:
         row = shape[-1] if shape else 1
         if row % kind.block_elements:
             raise self._damaged(
-                f"tensor {name!r} has rows of {row} values, which {kind.name} cannot pack in blocks of {kind.block_elements}"
+                f"tensor {shown(name)} has rows of {row} values, which {kind.name} cannot pack in blocks of {kind.block_elements}"
             )
         return math.prod(shape) // kind.block_elements * kind.block_bytes
 
@@ -253,7 +253,7 @@ class _HeaderReader:
         end, last = 0, ""
         for tensor in sorted(tensors.values(), key=lambda tensor: tensor.offset):
             if tensor.offset < end:
-                raise self._damaged(f"the tensors {last!r} and {tensor.name!r} overlap")
+                raise self._damaged(f"the tensors {shown(last)} and {shown(tensor.name)} overlap")
             end, last = tensor.offset + tensor.num_bytes, tensor.name
         if end > self._size and self._with_data:
             raise self._truncated(end)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from octavo.model.config import ExpertsConfig, ModelConfig
-from octavo.model.foreign import ForeignFields
+from octavo.model.foreign import MAX_EXPERTS, ForeignFields
 from octavo.model.huggingface_gemma import GEMMA3_ACTIVATIONS, GEMMA3_DEFAULTS, as_gemma3, gemma3_in_common_words
 
 _WINDOW_DEFAULTS = {"use_sliding_window": False, "sliding_window": 4096}
@@ -63,7 +63,7 @@ def with_windows(config: ModelConfig, windowed_layers: tuple[bool, ...]) -> Mode
 
 def _experts(fields: ForeignFields, num_layers: int) -> ExpertsConfig:
     """Every `decoder_sparse_step`-th layer has experts, but those of `mlp_only_layers`."""
-    num_experts = fields.positive_int("num_local_experts" if fields.has("num_local_experts") else "num_experts")
+    num_experts = fields.positive_int("num_local_experts" if fields.has("num_local_experts") else "num_experts", maximum=MAX_EXPERTS)
     chosen = fields.positive_int("num_experts_per_tok")
     if chosen > num_experts:
         raise fields.refused(f"a token cannot be sent to {chosen} of {num_experts} experts")

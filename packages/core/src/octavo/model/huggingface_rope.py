@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from octavo.errors import shown
 from octavo.model.config import RopeConfig
 from octavo.model.foreign import ForeignFields
 
@@ -24,8 +25,8 @@ def read_rope(fields: ForeignFields, head_size: int) -> RopeConfig:
     kind = rope.text("rope_type", rope.text("type", "default"))
     theta = rope.positive_float("rope_theta", fields.positive_float("rope_theta", _DEFAULT_THETA))
     share = rope.positive_float("partial_rotary_factor", fields.positive_float("partial_rotary_factor", 1.0))
-    dim = int(head_size * share)
-    if share > 1 or dim % 2:
+    dim = int(head_size * min(share, 1.0))
+    if share > 1 or dim % 2 or not dim:
         raise fields.refused(f"{dim} of {head_size} dimensions of a head cannot be rotated in pairs")
     plain = RopeConfig(theta=theta, dim=dim)
     if kind == "default":
@@ -33,7 +34,7 @@ def read_rope(fields: ForeignFields, head_size: int) -> RopeConfig:
     # Before it had a name of its own, LongRoPE was "su", and in Phi-3's first files "yarn".
     kind = "longrope" if kind == "su" or (kind == "yarn" and "short_factor" in rope.values) else kind
     if kind not in _KINDS:
-        raise fields.refused(f"rotary scaling {kind!r} is not supported; default, {', '.join(_KINDS)} are")
+        raise fields.refused(f"rotary scaling {shown(kind)} is not supported; default, {', '.join(_KINDS)} are")
     return _KINDS[kind](fields, rope, replace(plain, kind=kind))
 
 
@@ -46,9 +47,9 @@ def longest_position(fields: ForeignFields, rope: RopeConfig) -> int:
     length = fields.positive_int("max_position_embeddings")
     match rope.kind:
         case "linear" | "dynamic":
-            return int(length * rope.factor)
+            return fields.stretched(length, rope.factor)
         case "yarn":
-            return int(rope.original_max_position * rope.factor)
+            return fields.stretched(rope.original_max_position, rope.factor)
         case _:
             return length
 
@@ -56,7 +57,7 @@ def longest_position(fields: ForeignFields, rope: RopeConfig) -> int:
 def _parameters(fields: ForeignFields) -> ForeignFields:
     values = fields.values.get("rope_parameters") or fields.values.get("rope_scaling") or {}
     if not isinstance(values, dict) or any(isinstance(value, dict) for value in values.values()):
-        raise fields.refused(f"rotary parameters {values!r} are not one flat object")
+        raise fields.refused(f"rotary parameters {shown(values)} are not one flat object")
     return ForeignFields(values, fields.name, "rotary embedding")
 
 

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.errors import CheckpointError, ConfigurationError, ModelNotFoundError
+from octavo.errors import MAX_SHOWN, CheckpointError, ConfigurationError, ModelNotFoundError, shown
 from octavo.plugins.registry import Registry
 
 
@@ -52,7 +52,7 @@ def default_model_name(sources: Registry[type[ModelSource]]) -> str:
     """The source that offers itself where no model is named. Raises `ConfigurationError` where there is none, or more than one."""
     names = [name for name in sources if sources.get(name).is_default]
     if len(names) > 1:
-        offers = " and ".join(f"{name!r} of plugin {sources.owner(name)!r}" for name in names)
+        offers = " and ".join(f"{shown(name)} of plugin {sources.owner(name)!r}" for name in names)
         raise ConfigurationError(f"no model is named, and {offers} both offer themselves as default: name one with --model")
     if not names:
         raise ConfigurationError(
@@ -90,7 +90,7 @@ def resolve_model(
     try:
         return inspect_path(_locate(name, revision, offline, load_format, sources), name=name, load_format=load_format)
     except OSError as error:
-        raise CheckpointError(f"the files of model {name!r} cannot be read: {error}") from error
+        raise CheckpointError(f"the files of model {shown(name)} cannot be read: {error}") from error
 
 
 def _locate(name: str, revision: str | None, offline: bool, load_format: str, sources: Registry[type[ModelSource]]) -> Path:
@@ -99,20 +99,20 @@ def _locate(name: str, revision: str | None, offline: bool, load_format: str, so
 
     path = sources.get(name)().locate() if name in sources else _existing_path(name)
     if path is not None and revision is not None:
-        raise ConfigurationError(f"revision {revision!r} is for repositories of the hub, and {name!r} is none: leave it out")
+        raise ConfigurationError(f"revision {shown(revision)} is for repositories of the hub, and {shown(name)} is none: leave it out")
     if path is not None:
         return path
     if repository := hub.parse_repository(name):
         try:
             return hub.download(repository, revision=revision, offline=offline, load_format=load_format)
         except ModelNotFoundError as error:
-            raise ModelNotFoundError(f"{error} (nor is there a file or folder {name!r})") from error
+            raise ModelNotFoundError(f"{error} (nor is there a file or folder {shown(name)})") from error
     known = f"registered sources ({', '.join(sources) or 'none'})"
-    similar = difflib.get_close_matches(name, list(sources), n=1)
+    similar = difflib.get_close_matches(name[:MAX_SHOWN], list(sources), n=1)
     guess = f" (did you mean {similar[0]!r}?)" if similar else ""
     raise ModelNotFoundError(
-        f"no model {name!r}{guess}. Tried: {known}; a file or folder of that name; a hub repository, whose names look like 'owner/name' "
-        "or 'owner/name:file.gguf'"
+        f"no model {shown(name)}{guess}. Tried: {known}; a file or folder of that name; a hub repository, whose names look like "
+        "'owner/name' or 'owner/name:file.gguf'"
     )
 
 

@@ -4,6 +4,7 @@ from octavo.engine.messages import EngineOutput, EngineRequest
 from octavo.errors import InvalidRequestError
 from octavo.output.logprobs import by_token
 from octavo.output.text import ChoiceText
+from octavo.output.token_delta import TokenDelta
 from octavo.outputs import CompletionOutput, Logprob
 from octavo.text.tokenizer import Tokenizer
 from octavo.types import FinishReason
@@ -49,24 +50,33 @@ class Choice:
     def finished(self) -> bool:
         return self.finish_reason is not None
 
-    def take(self, output: EngineOutput) -> bool:
+    def take(self, output: EngineOutput, deltas: list[TokenDelta] | None) -> bool:
         """Add what a step brought. True where a stop string ended the choice while the engine would go on.
 
         The token that a stop id or the end of the sequence ended it with is kept, but its text only with the stop strings' own.
+
+        Args:
+            output: of the step.
+            deltas: each token is put down here too; None: nowhere.
         """
-        last = len(output.new_token_ids) - 1
-        stopped_by_token = output.finish_reason is FinishReason.STOP and not self._params.include_stop_str_in_output
-        logprobs = [] if output.logprobs is None else by_token(output.logprobs, self._tokenizer)
-        for position, token_id in enumerate(output.new_token_ids):
+        new_token_ids, reason = output.new_token_ids, output.finish_reason
+        hides_last = reason is FinishReason.STOP and not self._params.include_stop_str_in_output
+        last = len(new_token_ids) - 1
+        logprobs = by_token(output.logprobs, self._tokenizer) if self.logprobs is not None and output.logprobs is not None else None
+        for position, token_id in enumerate(new_token_ids):
             self.token_ids.append(token_id)
-            if self.logprobs is not None:
-                self.logprobs.append(logprobs[position])
-                self._cumulative_logprob += logprobs[position][token_id].logprob
-            shows = self._text is not None and not (stopped_by_token and position == last)
-            if shows and self._add_text(token_id):
-                return output.finish_reason is None
-        if output.finish_reason is not None:
-            self._end(output, output.finish_reason)
+            found = None if logprobs is None else self._keep(logprobs[position], token_id)
+            text = "" if self._text is None or (hides_last and position == last) else self._add_text(token_id)
+            if self.finish_reason is None and reason is not None and position == last:
+                text += self._end(output, reason)
+            if deltas is not None:
+                deltas.append(TokenDelta(self.index, token_id, text, found, self.finish_reason, self.stop_reason, self.error))
+            if self.finish_reason is not None:
+                return reason is None
+        if reason is not None:
+            text = self._end(output, reason)
+            if deltas is not None:
+                deltas.append(TokenDelta(self.index, None, text, None, reason, self.stop_reason, self.error))
         return False
 
     def completion(self) -> CompletionOutput:
@@ -82,19 +92,24 @@ class Choice:
             error=self.error,
         )
 
-    def _add_text(self, token_id: int) -> bool:
-        """Whether a stop string ended the text."""
-        assert self._text is not None
-        stop = self._text.append(token_id, active=len(self.token_ids) >= self._params.min_tokens)
-        if stop is None:
-            return False
-        self.finish_reason = FinishReason.STOP
-        self.stop_reason = stop
-        return True
+    def _keep(self, logprobs: dict[int, Logprob], token_id: int) -> dict[int, Logprob]:
+        assert self.logprobs is not None
+        self.logprobs.append(logprobs)
+        self._cumulative_logprob += logprobs[token_id].logprob
+        return logprobs
 
-    def _end(self, output: EngineOutput, reason: FinishReason) -> None:
+    def _add_text(self, token_id: int) -> str:
+        """The text that a token released; a stop string in it ends the choice."""
+        assert self._text is not None
+        text, stop = self._text.append(token_id, active=len(self.token_ids) >= self._params.min_tokens)
+        if stop is not None:
+            self.finish_reason = FinishReason.STOP
+            self.stop_reason = stop
+        return text
+
+    def _end(self, output: EngineOutput, reason: FinishReason) -> str:
+        """The text that was held back till now."""
         self.finish_reason = reason
         self.stop_reason = output.stop_reason
         self.error = output.error
-        if self._text is not None:
-            self._text.finish()
+        return "" if self._text is None else self._text.finish()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from octavo.sampling_params import SamplingParams
 from octavo.text.detokenizer import IncrementalDetokenizer
-from octavo.text.stop import StopMatcher
+from octavo.text.stop import StopMatcher, StopResult
 from octavo.text.tokenizer import Tokenizer
 
 
@@ -31,14 +31,16 @@ class ChoiceText:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
 
-    def append(self, token_id: int, *, active: bool) -> str | None:
-        """Add a token; the stop string that it completes, if stop strings are active."""
-        text, stop = self._stop.feed(self._detokenizer.append([token_id]), active)
+    def append(self, token_id: int, *, active: bool) -> StopResult:
+        """Add a token: the text that it released, and the stop string that it completes, if stop strings are active."""
+        result = self._stop.feed(self._detokenizer.append((token_id,)), active)
+        if result.text:
+            self._parts.append(result.text)
+        return result
+
+    def finish(self) -> str:
+        """Add and return what was held back, where the text ends without a stop string. An unfinished character completes none."""
+        text = self._stop.feed(self._detokenizer.finish(), active=False).text + self._stop.finish()
         if text:
             self._parts.append(text)
-        return stop
-
-    def finish(self) -> None:
-        """Add what was held back, where the text ends without a stop string. An unfinished character completes none."""
-        self._parts.append(self._stop.feed(self._detokenizer.finish(), active=False).text)
-        self._parts.append(self._stop.finish())
+        return text

@@ -6,7 +6,14 @@ from octavo.plugins.hookspecs import hookimpl
 from octavo.plugins.registry import Registry
 
 if TYPE_CHECKING:
+    from octavo.engine.executor import Executor
     from octavo.scheduler.policy import SchedulerPolicy
+
+
+@hookimpl
+def octavo_register_executors(registry: "Registry[type[Executor]]") -> None:
+    registry.register("inprocess", "octavo.engine.inprocess:InProcessExecutor")
+    registry.register("multiprocess", "octavo.engine.multiprocess:MultiprocessExecutor")
 
 
 @hookimpl

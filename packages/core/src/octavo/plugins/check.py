@@ -2,13 +2,19 @@
 
 from dataclasses import dataclass
 
+from octavo.engine.executor import Executor
 from octavo.engine.runner import ModelRunner
 from octavo.errors import PluginError
 from octavo.model.source import ModelSource
 from octavo.plugins.registries import Registries
 from octavo.scheduler.policy import SchedulerPolicy
 
-_BASES: dict[str, type] = {"model_sources": ModelSource, "runners": ModelRunner, "scheduler_policies": SchedulerPolicy}
+_BASES: dict[str, type] = {
+    "model_sources": ModelSource,
+    "runners": ModelRunner,
+    "executors": Executor,
+    "scheduler_policies": SchedulerPolicy,
+}
 """Registry to the class that its values extend; of the others the taker knows the class and the core does not."""
 
 

@@ -73,6 +73,12 @@ def find_plugins(*, allow: tuple[str, ...] | None, block: tuple[str, ...]) -> tu
     return _candidates(wanted) + tuple(_missing(name, there) for name in missing)
 
 
+def left_out_plugins(*, allow: tuple[str, ...] | None, block: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of plugins that are installed, and that `find_plugins` leaves out, in order."""
+    names = sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP).names)
+    return tuple(name for name in names if name in block or (allow is not None and name not in allow))
+
+
 def _candidates(points: list[importlib.metadata.EntryPoint]) -> tuple[Candidate, ...]:
     candidates = [_builtin()]
     owners = {BUILTIN: "octavo-core"}

@@ -15,6 +15,7 @@ from octavo.plugins.registry import Registry
 if TYPE_CHECKING:
     import typer
 
+    from octavo.engine.executor import Executor
     from octavo.engine.runner import ModelRunner
     from octavo.model.config_reader import ConfigReader
     from octavo.model.source import ModelSource
@@ -54,6 +55,11 @@ def octavo_register_runners(registry: "Registry[type[ModelRunner]]") -> None:
 
 
 @hookspec
+def octavo_register_executors(registry: "Registry[type[Executor]]") -> None:
+    """Executor name -> class of `octavo.engine.executor.Executor`. Resolved in the engine's process."""
+
+
+@hookspec
 def octavo_register_samplers(registry: Registry[object]) -> None:
     """Sampler name -> class of `octavo_models.sampling.Sampler`. Resolved in the process that runs the model."""
 
@@ -71,4 +77,5 @@ def octavo_register_scheduler_policies(registry: "Registry[type[SchedulerPolicy]
 
 @hookspec
 def octavo_register_commands(registry: "Registry[typer.Typer]") -> None:
-    """Command name -> typer application, shown as `octavo NAME`. Resolved when the command is called."""
+    """Command name -> typer application or function, shown as `octavo NAME`; "bench NAME" is shown as `octavo bench NAME`. Resolved when
+    the command is called."""

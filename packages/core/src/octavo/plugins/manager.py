@@ -10,7 +10,7 @@ import pluggy
 
 from octavo.errors import ConfigurationError, OctavoError, PluginError
 from octavo.plugins import hookspecs
-from octavo.plugins.discovery import Candidate, PluginInfo, find_plugins
+from octavo.plugins.discovery import Candidate, PluginInfo, find_plugins, left_out_plugins
 from octavo.plugins.registries import Registries
 
 _HOOK_PREFIX = "octavo_register_"
@@ -56,8 +56,9 @@ def load_plugins(*, allow: tuple[str, ...] | None = None, block: tuple[str, ...]
         plugins.append(_load_or_report(candidate, registries, tolerate=tolerate))
         if not torch_was_there and "torch" in sys.modules:
             _log.warning("%s imported torch while it registered names: register 'module:Name' instead", candidate.info)
+    left_out = left_out_plugins(allow=allow, block=block)
     for registry in registries.all().values():
-        registry.freeze()
+        registry.freeze(left_out)
     return LoadedPlugins(registries=registries, plugins=tuple(plugins))
 
 

@@ -8,6 +8,7 @@ from octavo.plugins.registry import Registry
 if TYPE_CHECKING:
     import typer
 
+    from octavo.engine.executor import Executor
     from octavo.engine.runner import ModelRunner
     from octavo.model.config_reader import ConfigReader
     from octavo.model.source import ModelSource
@@ -24,10 +25,11 @@ class Registries:
         model_sources: name -> `ModelSource` (class).
         attention_backends: name -> class of `octavo_kernels.attention.AttentionBackend`.
         runners: name -> `ModelRunner` (class).
+        executors: name -> `Executor` (class).
         samplers: name -> class of `octavo_models.sampling.Sampler`.
         logits_processors: name -> class of `octavo_models.sampling.LogitsProcessor`.
         scheduler_policies: name -> `SchedulerPolicy` (class).
-        commands: name -> a typer application or a function for one command.
+        commands: name -> a typer application or a function for one command; "GROUP NAME" belongs to a group of Octavo's, such as `bench`.
     """
 
     models: Registry[object] = field(default_factory=lambda: Registry("model architecture"))
@@ -35,6 +37,7 @@ class Registries:
     model_sources: "Registry[type[ModelSource]]" = field(default_factory=lambda: Registry("model source"))
     attention_backends: Registry[object] = field(default_factory=lambda: Registry("attention backend"))
     runners: "Registry[type[ModelRunner]]" = field(default_factory=lambda: Registry("runner"))
+    executors: "Registry[type[Executor]]" = field(default_factory=lambda: Registry("executor"))
     samplers: Registry[object] = field(default_factory=lambda: Registry("sampler"))
     logits_processors: Registry[object] = field(default_factory=lambda: Registry("logits processor"))
     scheduler_policies: "Registry[type[SchedulerPolicy]]" = field(default_factory=lambda: Registry("scheduling policy"))

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from octavo.errors import ConfigurationError, PluginError
+from octavo.errors import MAX_SHOWN, ConfigurationError, PluginError, shown
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """One registered name: the value or its "module:Name", and the plugin that owns it."""
+    """One registered name: the value or its "module:Name", the plugin that owns it, and what lists say about it."""
 
     value: T | str
     owner: str
+    summary: str = ""
 
 
 class Registry(Generic[T]):
@@ -32,16 +33,23 @@ class Registry(Generic[T]):
         self._resolved: dict[str, T] = {}
         self._owner = "octavo"
         self._frozen = False
+        self._left_out: tuple[str, ...] = ()
 
-    def register(self, name: str, value: T | str) -> None:
-        """Add a name. Raises `PluginError` for a name that exists, and after start-up."""
+    def register(self, name: str, value: T | str, *, summary: str = "") -> None:
+        """Add a name. Raises `PluginError` for a name that exists, and after start-up.
+
+        Args:
+            name: of the value.
+            value: the thing itself, or its "module:Name".
+            summary: one sentence for lists that import nothing, such as the help of the command line.
+        """
         if self._frozen:
             raise PluginError(f"{self.kind} {name!r} was registered after start-up: register it in the hook")
         if known := self._entries.get(name):
             raise PluginError(f"{self.kind} {name!r} of plugin {self._owner!r} is already registered by plugin {known.owner!r}")
         if isinstance(value, str) and value.count(":") != 1:
             raise PluginError(f"{self.kind} {name!r} of plugin {self._owner!r} is {value!r}: write it as 'module:Name'")
-        self._entries[name] = Entry(value, self._owner)
+        self._entries[name] = Entry(value, self._owner, summary)
 
     def get(self, name: str) -> T:
         """The value of a name, imported if need be. Raises `ConfigurationError` listing what there is, `PluginError` for a bad import."""
@@ -59,6 +67,10 @@ class Registry(Generic[T]):
     def owner(self, name: str) -> str:
         """The plugin that registered a name."""
         return self._entries[name].owner
+
+    def summary(self, name: str) -> str:
+        """What was said of a name where it was registered; may be empty."""
+        return self._entries[name].summary
 
     def target(self, name: str) -> str:
         """What a name stands for, as text, without importing it."""
@@ -82,15 +94,24 @@ class Registry(Generic[T]):
         self._owner = owner
         return self
 
-    def freeze(self) -> None:
-        """Refuse further names."""
+    def freeze(self, left_out: tuple[str, ...] = ()) -> None:
+        """Refuse further names. `left_out` are plugins that are installed and were not loaded: what is missing may be theirs."""
         self._frozen = True
+        self._left_out = left_out
+
+    @property
+    def left_out(self) -> str:
+        """What a message about a missing name ends with: the installed plugins that may bring it, or nothing."""
+        if not self._left_out:
+            return ""
+        names = ", ".join(map(repr, self._left_out))
+        return f"; installed but blocked, or not among those allowed: {names} (OCTAVO_PLUGINS_BLOCK, OCTAVO_PLUGINS_ALLOW)"
 
     def _unknown(self, name: str) -> str:
         names = list(self)
-        close = difflib.get_close_matches(name, names, n=1)
+        close = difflib.get_close_matches(name[:MAX_SHOWN], names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        return f"unknown {self.kind} {name!r}: there are {', '.join(names) or 'none'}{hint}"
+        return f"unknown {self.kind} {shown(name)}: there are {', '.join(names) or 'none'}{hint}{self.left_out}"
 
     def _import(self, name: str, entry: Entry[T]) -> T:
         assert isinstance(entry.value, str)

@@ -39,7 +39,7 @@ class AddedRequest(msgspec.Struct, frozen=True, kw_only=True):
     num_prompt_logprobs: int = 0
 
 
-class ContinuedRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ContinuedRequest(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A request that the runner holds: the blocks it gained, `[groups][new blocks]`, and the tokens computed before this step."""
 
     request_id: str

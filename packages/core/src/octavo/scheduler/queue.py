@@ -11,10 +11,12 @@ class RequestQueue:
 
     Attributes:
         requests: in order; only the queue changes it.
+        prompt_tokens: of all of them together.
     """
 
     def __init__(self, policy: SchedulerPolicy) -> None:
         self.requests: list[Request] = []
+        self.prompt_tokens = 0
         self._policy = policy
         self._keys: list[tuple[int, ...]] = []
 
@@ -27,14 +29,18 @@ class RequestQueue:
         index = bisect_left(self._keys, key)
         self._keys.insert(index, key)
         self.requests.insert(index, request)
+        self.prompt_tokens += request.num_prompt_tokens
 
     def remove(self, request: Request) -> None:
         """Take out a request that is in the queue."""
         index = bisect_left(self._keys, self._policy.key(request))
         assert self.requests[index] is request, f"request {request.request_id} is not queued, or its key changed"
         del self._keys[index], self.requests[index]
+        self.prompt_tokens -= request.num_prompt_tokens
 
     def pop_last(self) -> Request:
         """Take out the request with the largest key."""
         self._keys.pop()
-        return self.requests.pop()
+        request = self.requests.pop()
+        self.prompt_tokens -= request.num_prompt_tokens
+        return request

@@ -8,10 +8,11 @@ from dataclasses import replace
 from octavo.cache.lookup import CachedPrefix
 from octavo.cache.manager import KVCacheManager
 from octavo.config.scheduler import SchedulerConfig
+from octavo.engine.load import LoadReport
 from octavo.engine.messages import EngineOutput, EngineRequest
 from octavo.errors import InvalidRequestError
 from octavo.logprobs import LogprobRows
-from octavo.metrics.stats import EngineCounters, EngineStats
+from octavo.metrics.stats import EngineCounters, EngineStats, step_token_histogram
 from octavo.request import Request, RequestState
 from octavo.scheduler.draft import Flight, StepDraft
 from octavo.scheduler.ending import ending_of
@@ -20,6 +21,7 @@ from octavo.scheduler.plan import StepPlan, StepResult
 from octavo.scheduler.policy import SchedulerPolicy
 from octavo.scheduler.queue import RequestQueue
 from octavo.scheduler.shortfall import shortfall
+from octavo.scheduler.tenants import TenantBook
 from octavo.types import FinishReason
 
 GROUP_SALT_BYTES = 16
@@ -56,7 +58,11 @@ class Scheduler:
         self._refused: Request | None = None
         self._free_when_refused = 0
         self._counters = EngineCounters()
+        self._step_tokens = step_token_histogram()
+        self._tenants = TenantBook(cache.ledger)
         self._arrivals = 0
+        self._prompt_tokens = 0
+        self._left_waiting = False
 
     def add(self, message: EngineRequest) -> None:
         """Queue a request. Raises `InvalidRequestError`, and nothing changes, where it could never run or its id is in use."""
@@ -68,6 +74,7 @@ class Scheduler:
         leader = self._requests.get(message.leader) if message.leader is not None else None
         self._arrivals += 1
         self._requests[request.request_id] = request
+        self._prompt_tokens += request.num_prompt_tokens
         if leader is None:
             self._waiting.add(request)
         else:
@@ -89,9 +96,9 @@ class Scheduler:
         request = self._requests.get(request_id)
         if request is None:
             return None
-        known = len(request.token_ids) - request.num_prompt_tokens
-        self._counters.overrun_tokens += max(0, known - num_output_tokens)
-        return self._end(request, FinishReason.STOP)
+        overrun = max(0, len(request.token_ids) - request.num_prompt_tokens - num_output_tokens)
+        self._counters.overrun_tokens += overrun
+        return self._end(request, FinishReason.STOP, overrun=overrun)
 
     def has_work(self) -> bool:
         """Whether a request lives, a result is awaited or the runner is to forget something."""
@@ -105,9 +112,12 @@ class Scheduler:
         self._schedule_running(draft)
         if self._counters.preemptions == preemptions:
             self._schedule_waiting(draft)
+        self._left_waiting = len(self._running) < min(len(self._requests), self._config.max_num_seqs)
         plan = draft.plan(self._counters.steps)
         if plan is not None:
             self._counters.steps += 1
+            if draft.rows:
+                self._step_tokens.observe(self._config.max_num_batched_tokens - draft.budget)
             self._flights.append(Flight(plan.step_id, draft.rows))
         return plan
 
@@ -143,6 +153,18 @@ class Scheduler:
             running=len(self._running),
             waiting=len(self._requests) - len(self._running),
             kv_usage=self._cache.usage,
+            step_tokens=self._step_tokens.copy(),
+            tenants=self._tenants.snapshot(),
+        )
+
+    def load(self) -> LoadReport:
+        """What runs and what waits at this moment."""
+        running, waiting = len(self._running), len(self._requests) - len(self._running)
+        return LoadReport(
+            running=running,
+            waiting=waiting,
+            waiting_tokens=self._prompt_tokens - self._running.prompt_tokens,
+            free_places=0 if waiting and self._left_waiting else self._config.max_num_seqs - running,
         )
 
     def check_integrity(self) -> None:
@@ -152,6 +174,7 @@ class Scheduler:
         queued = [*self._running.requests, *self._waiting.requests, *followers]
         assert {id(request) for request in queued} == {id(request) for request in self._requests.values()}, "a request is in no queue"
         assert len(queued) == len(self._requests), "a request is in two queues"
+        assert self._prompt_tokens == sum(request.num_prompt_tokens for request in queued), "tokens of prompts are miscounted"
         if not self._requests:
             assert self._cache.usage == 0, "blocks are held though no request lives"
 
@@ -238,6 +261,7 @@ class Scheduler:
     def _note_first_admission(self, request: Request, num_cached_tokens: int, now: float) -> None:
         request.num_cached_tokens = num_cached_tokens
         request.times.first_scheduled = now
+        self._counters.prompt_tokens += request.num_prompt_tokens
         if self._cache.enable_prefix_caching:
             self._counters.prefix_queries += request.num_prompt_tokens
             self._counters.prefix_hits += num_cached_tokens
@@ -294,6 +318,7 @@ class Scheduler:
         logprobs: LogprobRows | None = None,
         stop_reason: int | None = None,
         error: str | None = None,
+        overrun: int = 0,
     ) -> EngineOutput:
         """Take a request out of every book."""
         if request.state is RequestState.RUNNING:
@@ -303,11 +328,15 @@ class Scheduler:
             held.remove(request)
         else:
             self._waiting.remove(request)
+        if request is self._refused:
+            self._refused = None
         del self._requests[request.request_id]
+        self._prompt_tokens -= request.num_prompt_tokens
         self._cache.forget(request)
         request.state = RequestState.FINISHED
         request.times.finished = time.monotonic()
         self._counters.finished[reason] += 1
+        self._tenants.note_end(request, len(request.token_ids) - request.num_prompt_tokens - overrun)
         self._release_followers(request)
         return EngineOutput(
             request_id=request.request_id,

@@ -1,6 +1,7 @@
 """A whole engine on the fake device, small enough to run out of everything."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from octavo.testing.executor import FakeExecutor, Faults
 from octavo.testing.model import Draw
 
 EOS_TOKEN_ID = 2
-_MESSAGE_FIELDS = {"priority", "leader", "cache_salt", "seed"}
+_MESSAGE_FIELDS = {"priority", "leader", "cache_salt", "seed", "tenant"}
 
 
 @dataclass
@@ -96,15 +97,19 @@ def fake_engine(
     policy: SchedulerPolicy | None = None,
     faults: Faults | None = None,
     draw: Draw | None = None,
+    clock: Callable[[], int] = time.monotonic_ns,
 ) -> FakeEngine:
-    """Build an engine of one layer a KV group; no group has a window, and `policy` is first come, first served, by default."""
+    """Build an engine of one layer a KV group; no group has a window, and `policy` is first come, first served, by default.
+
+    `clock` gives the nanoseconds of the block ledger.
+    """
     groups = fake_groups(block_sizes, windows)
     config = SchedulerConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         long_prefill_token_threshold=long_prefill_token_threshold,
     )
-    cache = KVCacheManager(groups, num_blocks, max_step_tokens=config.max_chunk, enable_prefix_caching=enable_prefix_caching)
+    cache = KVCacheManager(groups, num_blocks, max_step_tokens=config.max_chunk, enable_prefix_caching=enable_prefix_caching, clock=clock)
     scheduler = Scheduler(
         config, policy or FirstComeFirstServed(), cache, max_model_len=max_model_len, eos_token_ids=frozenset({EOS_TOKEN_ID})
     )

@@ -4,21 +4,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from octavo.engine.executor import Executor, StepHandle
+from octavo.engine.executor import Executor, FinishedStep, StepHandle
 from octavo.engine.runner import PoolSize
 from octavo.scheduler.plan import StepPlan, StepResult
 from octavo.testing.device import FakeDevice
 
 Faults = Callable[[StepPlan], dict[str, str]]
 """Which requests of a step fail, and why. May raise, as a runner does that cannot go on."""
-
-
-class _Handle:
-    def __init__(self, result: StepResult) -> None:
-        self._result = result
-
-    def result(self) -> StepResult:
-        return self._result
 
 
 class FakeExecutor(Executor):
@@ -48,7 +40,7 @@ class FakeExecutor(Executor):
         result = self.device.execute(plan)
         tokens = {request_id: token_ids for request_id, token_ids in result.token_ids.items() if request_id not in errors}
         failed = msgspec.structs.replace(result, token_ids=tokens, errors=result.errors | errors)
-        return _Handle(self._result_coder.decode(msgspec.msgpack.encode(failed)))
+        return FinishedStep(self._result_coder.decode(msgspec.msgpack.encode(failed)))
 
     def shutdown(self) -> None:
         self.is_shut_down = True

@@ -15,6 +15,7 @@ from octavo.config.scheduler import SchedulerConfig
 from octavo.engine.build import Engine
 from octavo.engine.client import InProcessClient
 from octavo.engine.messages import ModelInfo
+from octavo.engine.text_side import TextSide
 from octavo.llm import LLM
 from octavo.model.config import ModelConfig, RopeConfig
 from octavo.model.generation import GenerationDefaults
@@ -98,10 +99,14 @@ def fake_llm(
             block_size=16,
             num_blocks=num_blocks,
             max_pool_tokens=fake.cache.max_tokens,
+            max_num_seqs=engine_options.get("max_num_seqs", 4),
         ),
-        tokenizer=tokenizer,
-        chat_template=ChatTemplate(tokenizer.chat_template),
-        generation_defaults=generation_defaults or GenerationDefaults(),
+        text=TextSide(
+            model_name="fake",
+            tokenizer=tokenizer,
+            chat_template=ChatTemplate(tokenizer.chat_template),
+            generation_defaults=generation_defaults or GenerationDefaults(),
+        ),
         client=wrap_client(InProcessClient(fake.loop, fake.executor)),
     )
     return FakeLLM(LLM.from_engine(engine), fake)

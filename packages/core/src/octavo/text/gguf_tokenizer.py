@@ -8,6 +8,7 @@ from tokenizers import Tokenizer as Backend
 
 from octavo.model.foreign import ForeignFields
 from octavo.model.gguf_metadata import GGUFMetadata
+from octavo.text.backend import failing_as
 from octavo.text.pre_tokenizers import SplitRules, split_rules
 from octavo.text.tokenizer_settings import TokenizerSettings
 
@@ -103,10 +104,8 @@ def _merges_by_score(tokens: list[str], scores: Sequence[float], types: Sequence
 
 def _backend(fields: ForeignFields, tokens: list[str], merges: list[Any], **options: Any) -> Backend:
     vocabulary = dict(zip(tokens, range(len(tokens)), strict=True))
-    try:
+    with failing_as(fields.refused, "its tokens and merges do not fit together"):
         return Backend(models.BPE(vocabulary, merges, **options))
-    except Exception as error:
-        raise fields.refused(f"its tokens and merges do not fit together: {error}") from error
 
 
 def _add_tokens(backend: Backend, fields: ForeignFields, tokens: list[str]) -> None:

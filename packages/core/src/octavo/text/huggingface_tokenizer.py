@@ -5,10 +5,13 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from octavo.errors import CheckpointError
-from octavo.model.foreign import ForeignFields, read_json_object
+from octavo.errors import CheckpointError, shown
+from octavo.model.foreign import ForeignFields, read_json_object, read_text_file
 from octavo.model.source import ModelFiles
+from octavo.text.backend import failing_as
 from octavo.text.tokenizer_settings import TokenizerSettings
+
+_MOST_SHOWN = 10
 
 
 def read_huggingface_tokenizer(files: ModelFiles) -> TokenizerSettings:
@@ -28,10 +31,8 @@ def read_huggingface_tokenizer(files: ModelFiles) -> TokenizerSettings:
 
 
 def _read_backend(path: Path) -> Backend:
-    try:
+    with failing_as(CheckpointError, f"{path} cannot be read as a tokenizer"):
         backend = Backend.from_file(str(path))
-    except Exception as error:
-        raise CheckpointError(f"{path} cannot be read as a tokenizer: {error}") from error
     # Files saved by trainers may cut or pad every text to the length that they were trained with.
     backend.no_truncation()
     backend.no_padding()
@@ -57,15 +58,14 @@ def _spelling(value: Any) -> str | None:
 def _chat_template(files: ModelFiles, config: ForeignFields) -> str | None:
     """The file beside the tokenizer, or the field of its configuration: one template, or several by name."""
     if files.chat_template is not None:
-        try:
-            return files.chat_template.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CheckpointError(f"{files.chat_template} cannot be read: {error}") from error
+        return read_text_file(files.chat_template)
     templates = config.values.get("chat_template")
     if not isinstance(templates, list):
         return config.text("chat_template") if config.has("chat_template") else None
-    by_name = {item.get("name"): item.get("template") for item in templates if isinstance(item, dict)}
-    default = by_name.get("default")
+    named = [(item.get("name"), item.get("template")) for item in templates if isinstance(item, dict)]
+    default = next((template for name, template in reversed(named) if name == "default"), None)
     if not isinstance(default, str):
-        raise config.refused(f"none of its chat templates is named 'default'; there are {', '.join(map(str, by_name)) or 'none'}")
+        names = ", ".join(shown(name) for name, _ in named[:_MOST_SHOWN])
+        more = f" and {len(named) - _MOST_SHOWN:,} more" if len(named) > _MOST_SHOWN else ""
+        raise config.refused(f"none of its chat templates is a text named 'default'; there are {names or 'none'}{more}")
     return default

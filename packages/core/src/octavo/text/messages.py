@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.errors import InvalidRequestError
+from octavo.errors import InvalidRequestError, shown
 
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 
@@ -22,10 +22,10 @@ def check_messages(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 def _check_message(message: Any, place: str) -> dict[str, Any]:
     if not isinstance(message, Mapping):
-        raise InvalidRequestError(f"{place} is {message!r:.80}, but must be an object with role and content", param=place)
+        raise InvalidRequestError(f"{place} is {shown(message)}, but must be an object with role and content", param=place)
     role = message.get("role")
     if not isinstance(role, str) or not role:
-        raise InvalidRequestError(f"{place}.role is {role!r:.80}, but must be a name such as 'user'", param=f"{place}.role")
+        raise InvalidRequestError(f"{place}.role is {shown(role)}, but must be a name such as 'user'", param=f"{place}.role")
     return {**message, "content": _joined_text(message.get("content"), f"{place}.content")}
 
 
@@ -45,7 +45,7 @@ def _part_text(part: Any, place: str) -> str:
         return part
     kind = part.get("type") if isinstance(part, Mapping) else None
     if not isinstance(kind, str) or kind not in _TEXT_PARTS:
-        raise InvalidRequestError(f"{place} is a part of type {kind!r:.80}, but this model takes text only", param=f"{place}.type")
+        raise InvalidRequestError(f"{place} is a part of type {shown(kind)}, but this model takes text only", param=f"{place}.type")
     text = part.get("text")
     if not isinstance(text, str):
         raise InvalidRequestError(f"{place}.text must be a string, not {type(text).__name__}", param=f"{place}.text")

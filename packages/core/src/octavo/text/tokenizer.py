@@ -1,13 +1,15 @@
 """Text to token ids and back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from tokenizers import Tokenizer as Backend
 
-from octavo.errors import InvalidRequestError
+from octavo.errors import CheckpointError, InvalidRequestError
 from octavo.model.gguf_metadata import read_gguf_metadata
 from octavo.model.source import ModelFiles
+from octavo.text.backend import failing_as
 from octavo.text.gguf_tokenizer import read_gguf_tokenizer
 from octavo.text.huggingface_tokenizer import read_huggingface_tokenizer
 from octavo.text.pieces import PieceTable, read_piece_rules
@@ -20,12 +22,19 @@ def load_tokenizer(files: ModelFiles) -> "Tokenizer":
     Where the weights are made up, the tokenizer may be missing too: then there are only token ids.
     """
     if files.format == "gguf":
-        return Tokenizer(read_gguf_tokenizer(read_gguf_metadata(files.weights[0], with_data=not files.dummy)))
+        metadata = read_gguf_metadata(files.weights[0], with_data=not files.dummy)
+        return _usable(lambda: read_gguf_tokenizer(metadata), files.weights[0])
     if files.dummy and files.tokenizer is None:
         from octavo.text.token_ids_only import TokenIdsOnly
 
         return TokenIdsOnly()
-    return Tokenizer(read_huggingface_tokenizer(files))
+    return _usable(lambda: read_huggingface_tokenizer(files), files.tokenizer or files.folder)
+
+
+def _usable(read: Callable[[], TokenizerSettings], path: Path) -> "Tokenizer":
+    """The tokenizer of settings, tried out: what a damaged file brings the library to fail at shows here, not with the first request."""
+    with failing_as(CheckpointError, f"the tokenizer in {path} cannot be used"):
+        return Tokenizer(read())
 
 
 class Tokenizer:
@@ -66,7 +75,7 @@ class Tokenizer:
             add_special_tokens: put BOS (and EOS) around it as the model wants; a text that begins with BOS gets no second one.
 
         Raises:
-            InvalidRequestError: the text holds half of a surrogate pair, which no encoding has.
+            InvalidRequestError: the text holds half of a surrogate pair, which no encoding has, or the tokenizer fails at it.
         """
         return self.encode_batch([text], add_special_tokens=add_special_tokens)[0]
 
@@ -74,9 +83,10 @@ class Tokenizer:
         """`encode` for many texts, on all cores."""
         for text in texts:
             _check_text(text)
-        if len(texts) == 1:
-            batch = [self._backend.encode(texts[0], add_special_tokens=False).ids]
-        else:
+        with failing_as(
+            _about_the_prompt, "the model's tokenizer cannot encode " + ("the text" if len(texts) == 1 else "one of the texts")
+        ):
+            # Also for one text: the library's `encode` would keep the interpreter's lock, and so hold up every other thread.
             batch = [encoding.ids for encoding in self._backend.encode_batch_fast(list(texts), add_special_tokens=False)]
         return [self._surround(ids) for ids in batch] if add_special_tokens else batch
 
@@ -130,6 +140,12 @@ def _post_processor_ids(backend: Backend) -> tuple[list[int], list[int]]:
     return [], []
 
 
+def _about_the_prompt(message: str) -> InvalidRequestError:
+    return InvalidRequestError(message, param="prompt")
+
+
 def _check_text(text: str) -> None:
-    if not text.isascii() and any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-        raise InvalidRequestError("the text holds half of a surrogate pair (U+D800 to U+DFFF), which is no character")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError("the text holds half of a surrogate pair (U+D800 to U+DFFF), which is no character") from error

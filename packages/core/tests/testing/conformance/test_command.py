@@ -18,15 +18,25 @@ def mute(name: str) -> None:
 def octavo_register_commands(registry):
     registry.register("greet", greet)
     registry.register("mute", mute)
+    registry.register("bench greet", greet)
 '''
 
 
 def test_a_command_that_explains_itself_passes(install: Callable[[str, str], None]) -> None:
     install("greeter", GREET)
     assert "Greet somebody." in check_command("greet")
+    assert "Greet somebody." in check_command("bench greet")
 
 
-@pytest.mark.parametrize(("name", "fault"), [("generate", "own commands"), ("ghost", "no plugin registers")])
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("generate", "own commands"),
+        ("bench", "own commands"),
+        ("bench latency", "own commands"),
+        ("ghost", "no plugin registers"),
+    ],
+)
 def test_a_name_that_cannot_be_called_is_found(install: Callable[[str, str], None], name: str, fault: str) -> None:
     install("greeter", GREET)
     with pytest.raises(AssertionError, match=fault):

@@ -10,7 +10,7 @@ import msgspec
 from octavo.config.engine import Decision, EngineConfig
 from octavo.config.scheduler import SchedulerConfig
 from octavo.engine.build import build_loop, model_info
-from octavo.engine.executor import Executor, InProcessExecutor, StepHandle
+from octavo.engine.executor import Executor, FinishedStep, StepHandle
 from octavo.engine.loop import EngineLoop
 from octavo.engine.messages import EngineRequest
 from octavo.engine.runner import ModelRunner, PoolSize
@@ -112,22 +112,23 @@ class _CheckedExecutor(Executor):
     """Holds each result against its plan."""
 
     def __init__(self, runner: ModelRunner, vocab_size: int) -> None:
-        self._inner = InProcessExecutor(runner)
+        self._runner = runner
         self._vocab_size = vocab_size
         self.num_steps = 0
 
     def start(self) -> PoolSize:
-        return self._inner.start()
+        self._runner.load()
+        return self._runner.allocate_pool()
 
     def submit(self, plan: StepPlan) -> StepHandle:
         sent = msgspec.msgpack.encode(plan)
-        handle = self._inner.submit(msgspec.msgpack.decode(sent, type=StepPlan))
+        result = self._runner.execute(msgspec.msgpack.decode(sent, type=StepPlan))
         self.num_steps += 1
-        _check_result(plan, handle.result(), self._vocab_size)
-        return handle
+        _check_result(plan, result, self._vocab_size)
+        return FinishedStep(result)
 
     def shutdown(self) -> None:
-        self._inner.shutdown()
+        self._runner.shutdown()
 
 
 def _check_result(plan: StepPlan, result: StepResult, vocab_size: int) -> None:

@@ -1,0 +1,71 @@
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.config.compile import CompileConfig
+from octavo.config.compile_options import settle_compile
+from octavo.config.engine import Decision
+from octavo.config.machine import Machine
+from octavo.config.options import EngineOptions
+from octavo.errors import ConfigurationError
+
+CPU = Machine(
+    system="Linux", architecture="x86_64", cpu_model="CPU", cpu_flags=frozenset(), num_cpus=2, total_memory=1 << 34,
+    available_memory=1 << 33, has_cuda=False,
+)  # fmt: skip
+GPU = dataclasses.replace(CPU, has_cuda=True)
+
+
+def settle(machine: Machine = CPU, **options: Any) -> tuple[CompileConfig, tuple[Decision, ...]]:
+    return settle_compile(EngineOptions(**options), machine)
+
+
+@pytest.mark.parametrize(("machine", "level"), [(CPU, 0), (GPU, 2)])
+def test_the_level_follows_the_device_and_says_why(machine: Machine, level: int) -> None:
+    config, (decision,) = settle(machine)
+    assert (config.level, config.enforce_eager) == (level, False)
+    assert (decision.name, decision.value) == ("optimization_level", str(level))
+    assert decision.reason
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3, "1"])
+def test_a_level_that_is_given_is_no_decision(level: int | str) -> None:
+    config, decisions = settle(optimization_level=level)
+    assert (config.level, decisions) == (int(level), ())
+    assert config.compiles is (int(level) > 0)
+
+
+def test_levels_say_which_graphs_are_wanted() -> None:
+    graphs = [settle(GPU, optimization_level=level)[0].graphs for level in range(4)]
+    assert graphs == [("piecewise", "full"), ("piecewise",), ("piecewise", "full"), ("piecewise", "full")]
+
+
+def test_eager_means_neither_compiling_nor_graphs() -> None:
+    config, (decision,) = settle(GPU, enforce_eager=True)
+    assert (config.compiles, config.graphs, decision.reason) == (False, (), "enforce_eager")
+
+
+def test_who_brings_artifacts_wants_to_compile() -> None:
+    config, (decision,) = settle(compile_artifacts="file")
+    assert (config.level, config.artifacts, decision.reason) == (2, Path("file"), "compile_artifacts is given")
+    assert settle(compile_in_background=True)[0].in_background
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimization_level": 4}, "optimization_level 4 is unknown: there are 0, 1, 2, 3"),
+        ({"optimization_level": -1}, "optimization_level -1 is below 0"),
+        ({"optimization_level": "fast"}, "optimization_level"),
+        ({"optimization_level": 1, "enforce_eager": True}, "give one of them"),
+        ({"compile_artifacts": "file", "enforce_eager": True}, "compile_artifacts is of no use with enforce_eager"),
+        ({"compile_in_background": True, "optimization_level": 0}, "of no use with optimization_level 0"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as problem:
+        settle(**options)
+    assert message in str(problem.value)
+    assert "\n" not in str(problem.value)

@@ -1,13 +1,11 @@
 """Llama 2, 3 and 3.x, Mistral, SmolLM and what else has their shape (Touvron et al. 2023)."""
 
-import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from octavo.errors import CheckpointError
 from octavo.model.config import ModelConfig
 from octavo_kernels.attention import AttentionSpec
 from octavo_models.layers import FeedForward, GatedMLP, Linear, RMSNorm, VocabularyEmbedding, VocabularyHead, rotary_table, rotate
@@ -16,7 +14,6 @@ from octavo_models.loading.fill import fill_parameters
 from octavo_models.loading.mapping import NameTable, Target
 from octavo_models.model import AttentionInputs, Carry, CarrySpec, PiecewiseLayer, PiecewiseModel
 
-HEAD = "lm_head.weight"
 NAMES = NameTable(
     modules={
         "model.embed_tokens": Target("embedding"),
@@ -34,8 +31,6 @@ NAMES = NameTable(
     },
     ignored=(".rotary_emb.inv_freq",),
 )
-
-_log = logging.getLogger(__name__)
 
 
 class LlamaLayer(PiecewiseLayer):
@@ -118,33 +113,11 @@ class LlamaModel(PiecewiseModel):
         logits: Tensor = self.head(hidden)
         return logits
 
+    def likeliest(self, hidden: Tensor) -> Tensor:
+        # A model that makes something else of the head's outputs is asked for that.
+        return self.head.largest(hidden) if type(self).logits is LlamaModel.logits else super().likeliest(hidden)
+
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        if not self.config.tie_embeddings:
-            self._fill(weights)
-            return
-        heads: list[Tensor] = []
-        self._fill(_without(HEAD, weights, heads), ignored=frozenset({HEAD}))
-        if heads and self.head.untie(heads[0]):
-            _log.warning("the checkpoint says that its head is the embedding, but holds another one: %s is used", HEAD)
-
-    def _fill(self, weights: Iterable[tuple[str, Tensor]], *, ignored: frozenset[str] = frozenset()) -> None:
         experts = self.config.experts
-        fill_parameters(
-            self,
-            weights,
-            self.names,
-            num_layers=self.config.num_layers,
-            num_experts=experts.num_experts if experts else 0,
-            ignored=ignored,
-        )
-
-
-def _without(name: str, weights: Iterable[tuple[str, Tensor]], found: list[Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """All weights but the one of a name, which goes to a list."""
-    for other, tensor in weights:
-        if other != name:
-            yield other, tensor
-        elif found:
-            raise CheckpointError(f"the checkpoint holds tensor {name!r} twice")
-        else:
-            found.append(tensor)
+        num_experts = experts.num_experts if experts else 0
+        fill_parameters(self, weights, self.names, num_layers=self.config.num_layers, num_experts=num_experts)

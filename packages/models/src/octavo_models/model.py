@@ -6,6 +6,9 @@ A layer says what happens before attention and after it. Between the two the run
 reads more than this step's rows. What a layer hands on beside its border is the carry: tensors [N, ...] (the residual
 stream, usually alone). Pieces keep no state and touch no tensor but their arguments and their weights, so that one
 compiled piece can serve every layer.
+
+`PiecewiseLayer` is the usual layer, with attention as its one border. A layer without a border, with several, or with one that
+is no attention over pages is a `DecoderLayer`.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from octavo.model.config import ModelConfig
-from octavo_kernels.attention import AttentionSpec
+from octavo_kernels.attention import AttentionSpec, AttentionStep
+from octavo_models.sampling.likeliest import likeliest
 
 Carry = tuple[Tensor, ...]
 
@@ -39,16 +43,76 @@ class CarrySpec:
     dtype: torch.dtype | None = None
 
 
-class PiecewiseLayer(nn.Module, ABC):
-    """One decoder layer with one border.
+class Border(ABC):
+    """An opaque call between two pieces that is no attention over pages, such as a mixer with a state a request.
+
+    It may read more than this step's rows, keep what it likes, and have shapes that depend on the data.
 
     Attributes:
-        attention: what its border does.
+        inputs: what it takes of the piece before it, [N, width] each.
+        output: what the piece after it is given, [N, width].
+    """
+
+    inputs: tuple[CarrySpec, ...]
+    output: CarrySpec
+
+    @abstractmethod
+    def run(self, step: AttentionStep, inputs: tuple[Tensor, ...], out: Tensor) -> None:
+        """Write every row of `out`; `step` says which rows belong to whom. Inputs are at the same place in every step."""
+
+
+class DecoderLayer(nn.Module, ABC):
+    """One layer: pieces 0 to B with its B borders between them.
+
+    Attributes:
         rotary_index: which of the model's rotary tables its pieces are given.
     """
 
-    attention: AttentionSpec
     rotary_index: int = 0
+
+    @property
+    @abstractmethod
+    def borders(self) -> tuple[AttentionSpec | Border, ...]:
+        """What stands between its pieces, in order. Read once."""
+
+    @abstractmethod
+    def piece(
+        self, index: int, positions: Tensor, rotary: Tensor, arrived: Tensor | None, carry: Carry
+    ) -> tuple[tuple[Tensor, ...], Carry]:
+        """One piece.
+
+        Args:
+            index: which; the same at every call of one compiled piece.
+            positions: int64 [N].
+            rotary: table [max_position, D'] of cosines and sines, float32.
+            arrived: output of the border before it; None for the first piece.
+            carry: from the piece before it, which may be another layer's.
+
+        Returns:
+            Inputs of the border behind it, () for the last piece, and the carry.
+        """
+
+
+class PiecewiseLayer(DecoderLayer):
+    """One decoder layer with attention as its one border.
+
+    Attributes:
+        attention: what its border does.
+    """
+
+    attention: AttentionSpec
+
+    @property
+    def borders(self) -> tuple[AttentionSpec | Border, ...]:
+        return (self.attention,)
+
+    def piece(
+        self, index: int, positions: Tensor, rotary: Tensor, arrived: Tensor | None, carry: Carry
+    ) -> tuple[tuple[Tensor, ...], Carry]:
+        if index == 0:
+            return self.before(positions, rotary, carry)
+        assert arrived is not None, "a piece comes after its border"
+        return (), self.after(arrived, carry)
 
     @abstractmethod
     def before(self, positions: Tensor, rotary: Tensor, carry: Carry) -> tuple[AttentionInputs, Carry]:
@@ -67,7 +131,7 @@ class PiecewiseModel(nn.Module, ABC):
         dtype: of weights and activations.
     """
 
-    layers: Sequence[PiecewiseLayer]
+    layers: Sequence[DecoderLayer]
     carry: tuple[CarrySpec, ...]
 
     def __init__(self, config: ModelConfig, dtype: torch.dtype) -> None:
@@ -94,6 +158,11 @@ class PiecewiseModel(nn.Module, ABC):
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
         """Hidden states of the rows that sample, [R, E] -> logits [R, V] of the model's type."""
+
+    def likeliest(self, hidden: Tensor) -> Tensor:
+        """The tokens of the largest of `logits` for the same rows, int64 [R]: the lowest id of equals, -1 for rows without a finite
+        maximum. Overridden where that takes less than all logits."""
+        return likeliest(self.logits(hidden))
 
     @abstractmethod
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:

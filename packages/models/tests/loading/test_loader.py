@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from octavo.errors import CheckpointError
+from octavo.errors import CheckpointError, PluginError
+from octavo.model.config import ModelConfig
 from octavo_models.layers import Linear, UnquantizedLinear
 from octavo_models.llama import LlamaModel
 from octavo_models.loading.loader import load_model
+from octavo_models.model import Carry
 from octavo_models.testing import write_tiny_gguf, write_tiny_llama
 from octavo_models.testing.dense import dense_logits, load_tiny_model, tiny_engine_config
 
@@ -47,3 +49,30 @@ def test_an_unknown_format_is_named(tmp_path: Path) -> None:
     config = replace(config, load=replace(config.load, files=replace(config.load.files, format="punched cards")))
     with pytest.raises(CheckpointError, match="'punched cards'"):
         load_model(config, LlamaModel, torch.float32, progress=False)
+
+
+class Bare(LlamaModel):
+    def embed(self, token_ids: torch.Tensor) -> Carry:
+        return self.embedding(token_ids)
+
+
+class Wishful(LlamaModel):
+    def __init__(self, config: ModelConfig, dtype: torch.dtype) -> None:
+        super().__init__(config, dtype)
+        self.scale = config.branch_scale  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("model_class", "fault"),
+    [
+        (Bare, r"embed: the carry is a Tensor, but must be a tuple of residual: write \(x,\) for one"),
+        (
+            Wishful,
+            r"Wishful asks its configuration for 'branch_scale', which a ModelConfig does not have: .*octavo_register_config_readers",
+        ),
+    ],
+)
+def test_a_model_that_breaks_its_contract_is_refused_before_it_runs(tmp_path: Path, model_class: type[LlamaModel], fault: str) -> None:
+    config = tiny_engine_config(write_tiny_llama(tmp_path / "tiny"))
+    with pytest.raises(PluginError, match=fault):
+        load_model(config, model_class, torch.float32, progress=False)

@@ -115,6 +115,7 @@ def inputs(tokens: list[int], sampling: list[int] | None) -> StepInputs:
         token_ids=torch.tensor(tokens),
         positions=torch.arange(len(tokens)),
         attention=(step,),
+        num_tokens=len(tokens),
         sampling=SamplingRows(
             request_ids=[str(row) for row in rows],
             slots=np.array(rows, dtype=np.int64),
@@ -127,9 +128,7 @@ def inputs(tokens: list[int], sampling: list[int] | None) -> StepInputs:
 def make_forward(config: ModelConfig) -> tuple[Forward, OddModel, AddingAttention]:
     model, backend = OddModel(config), AddingAttention()
     attention = [layer.attention for layer in model.layers]
-    buffers = BorderBuffers(
-        max_tokens=10, carry=model.carry, attention=attention, dtype=torch.float32, cache_dtype=torch.float32, device=CPU
-    )
+    buffers = BorderBuffers(max_tokens=10, carry=model.carry, borders=attention, dtype=torch.float32, cache_dtype=torch.float32, device=CPU)
     caches = [(0, torch.zeros(1, 1)), (0, torch.zeros(1, 1))]
     return Forward(model=model, backend=backend, buffers=buffers, rotary=model.rotary_tables(10), caches=caches), model, backend
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from octavo_models.llama import LlamaLayer, LlamaModel
 from octavo_models.model import AttentionInputs, Carry
 from octavo_models.testing import write_tiny_llama
-from octavo_models.testing.conformance import MODEL_CASES, ModelUnderTest, check_model, read_model
+from octavo_models.testing.conformance import MODEL_CASES, ModelUnderTest, check_model, chunked_logits, read_model
 
 MakeModel = Callable[[type[LlamaModel]], ModelUnderTest]
 
@@ -25,6 +25,13 @@ def make_model(tmp_path_factory: pytest.TempPathFactory) -> MakeModel:
 @pytest.mark.parametrize("case", MODEL_CASES, ids=str)
 def test_llama_conforms(make_model: MakeModel, case: str) -> None:
     check_model(make_model(LlamaModel), case)
+
+
+def test_a_folder_may_be_text_and_token_ids_a_list(tmp_path: Path) -> None:
+    folder = write_tiny_llama(tmp_path / "tiny", vocab_size=320)
+    built = read_model(str(folder), LlamaModel).build()
+    logits = chunked_logits(built, [3, 1, 4, 1, 5])
+    torch.testing.assert_close(logits, chunked_logits(built, torch.tensor([3, 1, 4, 1, 5]), [2, 3]), rtol=0, atol=1e-4)
 
 
 def with_layers(spoil: Callable[[int, LlamaLayer], None]) -> type[LlamaModel]:

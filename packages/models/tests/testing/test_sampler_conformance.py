@@ -86,7 +86,7 @@ class DeafToFilters(Spoiled):
         (HotGreedy, "next to no temperature", "next to no temperature"),
         (DeafToBiases, "forbidden and biased tokens", "forbidden by min_tokens"),
         (DeafToPenalties, "penalties", "instead of 7"),
-        (LooksAround, "alone", "in company"),
+        (LooksAround, "alone", r"^a row of temperature [\d.]+(, \w+ [^,]+)* gets \d+ in company"),
         (WritesTheBatch, "repeatable", "the same batch gave|changed temperature"),
         (HidesBadRows, "bad rows", "instead of -1"),
         *((DeafToFilters, case, "came with") for case in FILTER_CASES),

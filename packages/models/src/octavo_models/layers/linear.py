@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from octavo_models.layers.activation import GATES
 from octavo_models.layers.parallel import SINGLE, ParallelGroup, Part, WeightLayout, empty_parameter
+from octavo_models.sampling.likeliest import likeliest
 
 Split = Literal["column", "row", "replicated"]
 
@@ -23,6 +24,9 @@ class LinearMethod(ABC):
     def create_weights(self, layer: "Linear", dtype: torch.dtype) -> None:
         """Register the parameters that a checkpoint fills, without content; called once, while the layer is made."""
 
+    def reserve(self, layers: Sequence["Linear"]) -> None:  # noqa: B027  (most methods take no memory of their own)
+        """Called once, before `finish_loading` of all these layers: a method may get their memory as one piece."""
+
     def finish_loading(self, layer: "Linear") -> None:  # noqa: B027  (most methods multiply with what was loaded)
         """Turn what was loaded into what `apply` reads (pack, transpose, quantize); called once. May replace parameters."""
 
@@ -33,6 +37,10 @@ class LinearMethod(ABC):
     def apply_add(self, layer: "Linear", x: Tensor, residual: Tensor) -> Tensor:
         """residual + apply(x), [N, O]; leaves `residual` as it is."""
         return residual + self.apply(layer, x)
+
+    def apply_largest(self, layer: "Linear", x: Tensor) -> Tensor:
+        """The number of the largest of `apply`'s values in each row, as `likeliest` finds it: int64 [N]."""
+        return likeliest(self.apply(layer, x))
 
     def apply_gated(self, layer: "Linear", x: Tensor, activation: str) -> Tensor:
         """activation(gate) * up, [N, O / 2], where `apply` gives gate and up side by side. `activation` is a key of `GATES`."""
@@ -68,6 +76,9 @@ class Linear(nn.Module):
 
     weight: nn.Parameter
     bias: nn.Parameter | None
+    packed: nn.Parameter
+    """In place of `weight` where the method packs."""
+    packed_dtype: torch.dtype
 
     def __init__(
         self,
@@ -93,6 +104,11 @@ class Linear(nn.Module):
         self.local_sizes = tuple(part.local_size(group) if split == "column" else part.size for part in self.parts)
         self.method.create_weights(self, dtype)
 
+    @property
+    def num_outputs(self) -> int:
+        """O of this rank."""
+        return sum(self.local_sizes)
+
     def layout(self, parameter: str) -> WeightLayout:
         """How `weight` or `bias` is made of a checkpoint's tensors."""
         if parameter == "bias":
@@ -111,6 +127,10 @@ class Linear(nn.Module):
     def add(self, x: Tensor, residual: Tensor) -> Tensor:
         """residual [N, O] + the layer of x [N, I]."""
         return self.method.apply_add(self, x, residual)
+
+    def largest(self, x: Tensor) -> Tensor:
+        """The number of each row's largest output: int64 [N]; the lowest of equals, -1 for rows without a finite maximum."""
+        return self.method.apply_largest(self, x)
 
     def gated(self, x: Tensor, activation: str) -> Tensor:
         """Gate and up projection of x [N, I] -> activation(gate) * up."""

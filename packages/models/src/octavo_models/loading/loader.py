@@ -6,15 +6,23 @@ import torch
 from torch import Tensor
 
 from octavo.config.engine import EngineConfig
-from octavo.errors import CheckpointError
-from octavo_models.layers import Linear
+from octavo.errors import CheckpointError, PluginError
+from octavo_models.layers import Linear, LinearMethod, UnquantizedLinear
+from octavo_models.loading.contract import check_pieces
 from octavo_models.loading.dummy import fill_with_noise
 from octavo_models.loading.room import check_room, room_for
 from octavo_models.loading.stream import WeightStream
 from octavo_models.model import PiecewiseModel
 
 
-def load_model(config: EngineConfig, model_class: type[PiecewiseModel], dtype: torch.dtype, *, progress: bool) -> PiecewiseModel:
+def load_model(
+    config: EngineConfig,
+    model_class: type[PiecewiseModel],
+    dtype: torch.dtype,
+    *,
+    progress: bool,
+    linear_method: LinearMethod | None = None,
+) -> PiecewiseModel:
     """A model with its weights, ready to run on `config.device`; takes little more memory than the weights themselves.
 
     Where the configured files are dummies, the weights are random, by `config.seed` or 0.
@@ -24,25 +32,52 @@ def load_model(config: EngineConfig, model_class: type[PiecewiseModel], dtype: t
         model_class: from the registry of models.
         dtype: of weights and activations; stored weights of another type are converted.
         progress: show a bar on stderr, where that is a terminal.
+        linear_method: takes over plain weights once they are loaded; None leaves them as they are.
 
     Raises:
         CheckpointError: naming what of the files is missing, damaged, unexpected or refused.
         ConfigurationError: the weights do not fit into memory.
+        PluginError: the model's class asks for what its configuration lacks, has a wrong table of names, or breaks the contract of pieces.
     """
     stream = None if config.load.files.dummy else open_weights(config, dtype)
     if stream is not None:
         _check_size(config, stream)
     with room_for("the weights", "choose a narrower dtype or a smaller model, or free memory"), torch.device(config.device):
-        model = model_class(config.model, dtype)
+        model = _build(model_class, config, dtype)
     check_room(model, dtype, torch.device(config.device))
     if stream is None:
         fill_with_noise(model, config.seed or 0)
     else:
         model.load_weights(_with_progress(stream, progress))
-    for module in model.modules():
-        if isinstance(module, Linear):
-            module.method.finish_loading(module)
+    _finish_linears([module for module in model.modules() if isinstance(module, Linear)], linear_method)
+    check_pieces(model)
     return model.eval()
+
+
+def _build(model_class: type[PiecewiseModel], config: EngineConfig, dtype: torch.dtype) -> PiecewiseModel:
+    """The model without weights."""
+    try:
+        return model_class(config.model, dtype)
+    except AttributeError as error:
+        if error.obj is not config.model:
+            raise
+        raise PluginError(
+            f"{model_class.__name__} asks its configuration for {error.name!r}, which a {type(config.model).__name__} does not have: a "
+            f"reader, registered with octavo_register_config_readers for what the model's files call themselves, has to put it there"
+        ) from error
+
+
+def _finish_linears(layers: list[Linear], method: LinearMethod | None) -> None:
+    """Let methods make of weights what they multiply with, layer by layer."""
+    by_method: dict[LinearMethod, list[Linear]] = {}
+    for layer in layers:
+        if method is not None and type(layer.method) is UnquantizedLinear:
+            layer.method = method
+        by_method.setdefault(layer.method, []).append(layer)
+    for chosen, its_layers in by_method.items():
+        chosen.reserve(its_layers)
+        for layer in its_layers:
+            chosen.finish_loading(layer)
 
 
 def open_weights(config: EngineConfig, dtype: torch.dtype) -> WeightStream:

@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from octavo.errors import CheckpointError
+from octavo.errors import CheckpointError, shown
 from octavo.model.source import ModelFiles
 from octavo_models.loading.safetensors_header import read_header
 from octavo_models.loading.stream import WeightStream
@@ -32,12 +32,14 @@ def open_safetensors(files: ModelFiles) -> WeightStream:
             raise CheckpointError(f"{path} is refused: only safetensors and GGUF are loaded, as pickled weights can run code; convert it")
         for name, tensor in read_header(path).items():
             if name in homes:
-                raise CheckpointError(f"tensor {name!r} is in {homes[name]} and in {path}")
+                raise CheckpointError(f"tensor {shown(name)} is in {homes[name]} and in {path}")
             homes[name] = path
             num_values += math.prod(tensor.shape)
     for name, shard in index.items():
         if homes.get(name) != files.folder / shard:
-            raise CheckpointError(f"{files.index} says that tensor {name!r} is in {shard}, which does not hold it: incomplete download?")
+            raise CheckpointError(
+                f"{files.index} says that tensor {shown(name)} is in {shard}, which does not hold it: incomplete download?"
+            )
     return WeightStream(len(homes), num_values, _read(paths))
 
 
@@ -50,7 +52,7 @@ def _read_index(path: Path) -> dict[str, str]:
         raise CheckpointError(f"{path} is no index of shards ({type(error).__name__}: {error})") from error
     for shard in set(shards.values()):
         if Path(shard).name != shard:
-            raise CheckpointError(f"{path} names the shard {shard!r}, which is not a file of the same folder")
+            raise CheckpointError(f"{path} names the shard {shown(shard)}, which is not a file of the same folder")
     return shards
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import CheckpointError
+from octavo.errors import CheckpointError, shown
 from octavo.model.foreign import open_file
 
 MAX_HEADER_BYTES = 100_000_000
@@ -76,11 +76,13 @@ def _parse_entry(path: Path, name: str, entry: Any) -> StoredTensor:
         ):
             pass
         case _:
-            raise CheckpointError(f"the header of {path} does not describe tensor {name!r}: {entry!r}")
+            raise CheckpointError(f"the header of {path} does not describe tensor {shown(name)}: {shown(entry)}")
     if code not in _ITEM_BYTES:
-        raise CheckpointError(f"tensor {name!r} of {path} has type {code}; weights of types {', '.join(_ITEM_BYTES)} can be loaded")
+        raise CheckpointError(
+            f"tensor {shown(name)} of {path} has type {code:.40}; weights of types {', '.join(_ITEM_BYTES)} can be loaded"
+        )
     if end - start != math.prod(shape) * _ITEM_BYTES[code]:
-        raise CheckpointError(f"tensor {name!r} of {path} has {end - start} bytes, which is not a {code} of shape {shape}")
+        raise CheckpointError(f"tensor {shown(name)} of {path} has {end - start} bytes, which is not a {code} of shape {shown(shape)}")
     return StoredTensor(code, tuple(shape), start, end)
 
 
@@ -88,7 +90,9 @@ def _check_extents(path: Path, tensors: dict[str, StoredTensor], *, data_bytes: 
     end = 0
     for name, tensor in tensors.items():
         if tensor.start != end:
-            raise CheckpointError(f"tensor {name!r} of {path} begins at byte {tensor.start} of the data where {end} is due: damaged header")
+            raise CheckpointError(
+                f"tensor {shown(name)} of {path} begins at byte {tensor.start} of the data where {end} is due: damaged header"
+            )
         end = tensor.end
     if end > data_bytes:
         raise CheckpointError(f"{path} is truncated: {end - data_bytes} bytes are missing; incomplete download?")

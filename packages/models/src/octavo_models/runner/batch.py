@@ -43,7 +43,7 @@ class BatchState:
 
     def slots_of(self, request_ids: Sequence[str]) -> NDArray[np.int64]:
         """int64 [len(request_ids)]"""
-        return np.array([self._slots[request_id] for request_id in request_ids], dtype=np.int64)
+        return np.fromiter(map(self._slots.__getitem__, request_ids), dtype=np.int64, count=len(request_ids))
 
     def apply(self, plan: StepPlan) -> None:
         """Become what the plan says is there before the step runs."""
@@ -74,10 +74,10 @@ class BatchState:
     def _continue(self, requests: Sequence[ContinuedRequest]) -> None:
         slots = self.slots_of([request.request_id for request in requests])
         self.num_computed_tokens[slots] = [request.num_computed_tokens for request in requests]
-        for slot, request in zip(slots.tolist(), requests, strict=True):
+        grown = [request for request in requests if any(request.new_block_ids)]
+        for request in grown:
             for table, block_ids in zip(self.block_tables, request.new_block_ids, strict=True):
-                if block_ids:
-                    table.extend(slot, block_ids)
+                table.extend(self._slots[request.request_id], block_ids)
 
     def _remove(self, request_id: str) -> None:
         """Forget a request; the last one moves into its slot."""

@@ -25,7 +25,7 @@ DEFAULT_SAMPLER = "default"
 def model_class(registries: Registries, architecture: str) -> type[PiecewiseModel]:
     """The class of an architecture. Raises `ConfigurationError` where none is registered, `PluginError` for a wrong one."""
     if architecture not in registries.models:
-        raise unknown_architecture(architecture, list(registries.models))
+        raise unknown_architecture(architecture, registries.models)
     return resolve_class(registries.models, architecture, PiecewiseModel)  # type: ignore[type-abstract]
 
 

@@ -1,6 +1,6 @@
 """What the largest step takes beside weights and KV pool."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import nn
@@ -12,6 +12,7 @@ from octavo.plan.estimates import activation_bytes
 from octavo.sampling_params import SamplingParams
 from octavo.scheduler.plan import AddedRequest, StepPlan
 from octavo.types import NULL_BLOCK
+from octavo_models.compile.dispatch import GraphKey
 from octavo_models.runner.prompt_rows import HEAD_BYTES
 
 
@@ -34,6 +35,32 @@ def measure_activations(run: Callable[[], object], device: torch.device) -> int:
     peak = torch.cuda.max_memory_allocated(device)
     torch.cuda.empty_cache()
     return peak - before
+
+
+def measure_graphs(capture: Callable[[Sequence[GraphKey]], Callable[[], None]], keys: Sequence[GraphKey], device: torch.device) -> int:
+    """Bytes that all graphs will take on a GPU, from two of each mode: the largest fills the pool, and each further one adds as much as
+    the second.
+
+    Args:
+        capture: captures graphs of some keys, largest first; what it returns lets go of them.
+        keys: of all graphs.
+        device: a GPU.
+    """
+    total = 0
+    for mode in dict.fromkeys(key.mode for key in keys):
+        of_mode = [key for key in keys if key.mode is mode]
+        used = []
+        for count in range(1, min(len(of_mode), 2) + 1):
+            torch.cuda.synchronize(device)
+            before, _ = torch.cuda.mem_get_info(device)
+            release = capture(of_mode[:count])
+            torch.cuda.synchronize(device)
+            after, _ = torch.cuda.mem_get_info(device)
+            used.append(before - after)
+            release()
+            torch.cuda.empty_cache()
+        total += used[0] + (used[-1] - used[0]) * (len(of_mode) - 1)
+    return max(total, 0)
 
 
 def largest_step(*, max_tokens: int, max_requests: int, max_model_len: int, block_size: int, num_groups: int) -> StepPlan:
@@ -65,13 +92,15 @@ def largest_step(*, max_tokens: int, max_requests: int, max_model_len: int, bloc
     )
 
 
-def read_ledger(device: torch.device, *, weights: int, activations: int) -> MemoryLedger:
+def read_ledger(device: torch.device, *, weights: int, activations: int, graphs: int = 0) -> MemoryLedger:
     """The device's memory as it is now."""
     if device.type == "cpu":
         machine = read_machine()
         return MemoryLedger(total=machine.total_memory, available=machine.available_memory, weights=weights, activations=activations)
     available, total = torch.cuda.mem_get_info(device)
-    return MemoryLedger(total=total, available=available, weights=weights, activations=activations, reserve=GPU_RESERVE)
+    return MemoryLedger(
+        total=total, available=available - graphs, weights=weights, activations=activations, graphs=graphs, reserve=GPU_RESERVE
+    )
 
 
 def weight_bytes(model: nn.Module) -> int:

@@ -1,29 +1,48 @@
 """The model runner for torch: builds what a step needs and hands the steps on."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from octavo.cache.spec import KVGroup, kv_groups
 from octavo.config.engine import Decision, EngineConfig
+from octavo.engine.phases import phase
 from octavo.engine.runner import ModelRunner, PoolSize
-from octavo.errors import PluginError
-from octavo.memory import log_pool, size_pool
+from octavo.errors import ConfigurationError, PluginError
+from octavo.memory import MemoryLedger, log_pool, size_pool
 from octavo.plugins.registries import Registries
+from octavo.profile.spans import SpanRecorder
 from octavo.scheduler.plan import StepPlan, StepResult
 from octavo_kernels.attention import AttentionBackend, AttentionSpec
+from octavo_models.compile.compose import attention_specs
+from octavo_models.compile.dispatch import GraphMode
+from octavo_models.compile.pieces import EXAMPLE_ROWS
 from octavo_models.loading.room import room_for
 from octavo_models.model import PiecewiseModel
 from octavo_models.runner.batch import BatchState
 from octavo_models.runner.buffers import BorderBuffers, InputBuffers
 from octavo_models.runner.choices import AUTO, attention_backend, logits_processor_class, model_class, sampler_class
+from octavo_models.runner.clocks import clock_step
+from octavo_models.runner.compiling import StepCompiler, capture_trial, graph_modes, make_dispatcher
+from octavo_models.runner.cpu_kernels import choose_cpu_isa, choose_linear_method
 from octavo_models.runner.forward import Forward
-from octavo_models.runner.memory_profile import estimate_activations, largest_step, measure_activations, read_ledger, weight_bytes
+from octavo_models.runner.memory_profile import (
+    estimate_activations,
+    largest_step,
+    measure_activations,
+    measure_graphs,
+    read_ledger,
+    weight_bytes,
+)
 from octavo_models.runner.pool import KVPool, allocate_pool
 from octavo_models.runner.sample import RowSampler
 from octavo_models.runner.step import Step
+from octavo_models.runner.step_budget import measure_budget
 from octavo_models.runner.threads import choose_threads
 from octavo_models.sampling import Sampler
 from octavo_models.sampling.batch import SamplingState
@@ -56,15 +75,17 @@ class TorchModelRunner(ModelRunner):
         self._groups = kv_groups(config.model, block_size=config.cache.block_size, dtype=config.cache.dtype)
         self._loaded: _Loaded | None = None
         self._step: Step | None = None
+        self._compiler: StepCompiler | None = None
 
     @classmethod
     def describe(cls, registries: Registries) -> tuple[Decision, ...]:
-        """Threads, and the attention backend for a usual model."""
+        """Threads, kernels on a CPU, and the attention backend for a usual model."""
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         _, attention = attention_backend(
             registries, AUTO, [_USUAL_ATTENTION], block_size=_USUAL_BLOCK_SIZE, dtype=torch.bfloat16, device=device
         )
-        return (attention, choose_threads())
+        _, linear = choose_linear_method(device, torch.bfloat16)
+        return (attention, *choose_cpu_isa(AUTO, device), linear, choose_threads())
 
     def load(self) -> None:
         """Build model, attention backend and sampler."""
@@ -75,23 +96,26 @@ class TorchModelRunner(ModelRunner):
         torch.set_num_threads(int(threads.value))
         architecture = model_class(self.registries, config.model.architecture)
         sampler = sampler_class(self.registries, config.sampler)
-        model = load_model(config, architecture, self._dtype, progress=True)
+        isa = choose_cpu_isa(config.cpu_isa, self._device)
+        method, linear = choose_linear_method(self._device, self._dtype)
+        model = load_model(config, architecture, self._dtype, progress=True, linear_method=method)
         block_size = config.cache.block_size
-        specs = dict.fromkeys(layer.attention for layer in model.layers)
+        specs = dict.fromkeys(attention_specs(model.layers))
         backend, attention = attention_backend(
             self.registries, config.attention_backend, specs, block_size=block_size, dtype=self._cache_dtype, device=self._device
         )
         self._loaded = _Loaded(
             model=model, backend=backend(block_size=block_size, dtype=self._cache_dtype, device=self._device), sampler=sampler()
         )
-        self.decisions = (attention, threads)
+        self.decisions = (attention, *isa, linear, threads)
 
     @room_for("the KV pool and the buffers of a step", "lower max_num_batched_tokens, max_num_seqs or the size of the pool")
     def allocate_pool(self) -> PoolSize:
         """Size and allocate the pool, and with it everything else that steps use."""
         loaded, config = self._require_loaded(), self.config
         page_shapes = _page_shapes(loaded, self._groups)
-        buffers = self._border_buffers(loaded.model)
+        modes = graph_modes(config.compile, loaded.model, loaded.backend, self._device)
+        buffers = self._border_buffers(loaded.model, max(EXAMPLE_ROWS, config.scheduler.max_num_batched_tokens))
         size = size_pool(
             groups=self._groups,
             cache=config.cache,
@@ -99,48 +123,91 @@ class TorchModelRunner(ModelRunner):
             max_model_len_is_explicit=config.load.max_model_len_is_explicit,
             max_num_seqs=config.scheduler.max_num_seqs,
             max_step_tokens=config.scheduler.max_chunk,
-            ledger=read_ledger(
-                self._device, weights=weight_bytes(loaded.model), activations=self._activation_bytes(loaded, buffers, page_shapes)
-            ),
+            ledger=self._read_ledger(loaded, buffers, page_shapes, modes),
             on_cpu=self._device.type == "cpu",
         )
         log_pool(self._groups, size, max_step_tokens=config.scheduler.max_chunk)
         self._step = self._make_step(loaded, buffers, page_shapes, num_blocks=size.num_blocks + 1, max_model_len=size.max_model_len)
-        return size
+        make_buffers = partial(self._border_buffers, loaded.model)
+        self._compiler = StepCompiler(config.compile, self._step, loaded.model, make_buffers, self._device)
+        with phase("warm-up"):
+            self._compiler.start(modes)
+            return self._with_budget(size)
+
+    def _with_budget(self, size: PoolSize) -> PoolSize:
+        """The size with the token budget of a step, where that is for us to measure."""
+        assert self._step is not None
+        if self.config.scheduler.step_time_s is None:
+            return size
+        block_size = self.config.cache.block_size
+        budget = measure_budget(
+            self._step.run,
+            self.config.scheduler,
+            max_model_len=size.max_model_len,
+            block_size=block_size,
+            num_groups=len(self._groups),
+        )
+        self.decisions = (*self.decisions, budget)
+        return replace(size, max_num_batched_tokens=int(budget.value))
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Run one step."""
         assert self._step is not None, "execute comes after allocate_pool"
+        assert self._compiler is not None
+        self._compiler.poll()
         return self._step.run(plan)
+
+    @contextmanager
+    def profiled(self, spans: SpanRecorder) -> Iterator[None]:
+        """Clock the parts of every step inside. Raises `ConfigurationError` while pieces are compiled in the background."""
+        assert self._step is not None, "profiled comes after allocate_pool"
+        assert self._compiler is not None
+        if self._compiler.is_under_way:
+            raise ConfigurationError("steps change while they are profiled: leave off --compile-in-background")
+        with clock_step(self._step, spans):
+            yield
+
+    def save_compiled(self, file: Path) -> int:
+        """Write what was compiled to a file; its bytes. Raises `ConfigurationError` where nothing was."""
+        assert self._compiler is not None, "save_compiled comes after allocate_pool"
+        return self._compiler.save(file)
 
     def shutdown(self) -> None:
         """Let go of weights and pool."""
         self._loaded = None
         self._step = None
+        self._compiler = None
 
     def _require_loaded(self) -> _Loaded:
         assert self._loaded is not None, "allocate_pool comes after load"
         return self._loaded
 
-    def _border_buffers(self, model: PiecewiseModel) -> BorderBuffers:
+    def _border_buffers(self, model: PiecewiseModel, max_tokens: int) -> BorderBuffers:
         return BorderBuffers(
-            max_tokens=self.config.scheduler.max_num_batched_tokens,
+            max_tokens=max_tokens,
             carry=model.carry,
-            attention=[layer.attention for layer in model.layers],
+            borders=[border for layer in model.layers for border in layer.borders],
             dtype=self._dtype,
             cache_dtype=self._cache_dtype,
             device=self._device,
         )
 
-    def _activation_bytes(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes) -> int:
-        """Peak of the largest step: computed on a CPU, measured elsewhere."""
+    def _read_ledger(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes, modes: tuple[GraphMode, ...]) -> MemoryLedger:
+        """What there is, and what weights, the largest step and graphs take of it: computed on a CPU, measured elsewhere."""
         scheduler, max_model_len = self.config.scheduler, self.config.load.max_model_len
         limits = {"max_tokens": scheduler.max_num_batched_tokens, "max_requests": scheduler.max_num_seqs}
+        weights = weight_bytes(loaded.model)
         if self._device.type == "cpu":
-            return buffers.num_bytes + estimate_activations(self.config.model, **limits, dtype=self._dtype)
+            activations = buffers.num_bytes + estimate_activations(self.config.model, **limits, dtype=self._dtype)
+            return read_ledger(self._device, weights=weights, activations=activations)
         trial = self._make_step(loaded, buffers, page_shapes, num_blocks=1, max_model_len=max_model_len)
         plan = largest_step(**limits, max_model_len=max_model_len, block_size=self.config.cache.block_size, num_groups=len(self._groups))
-        return buffers.num_bytes + measure_activations(lambda: trial.run(plan), self._device)
+        activations = buffers.num_bytes + measure_activations(lambda: trial.run(plan), self._device)
+        graphs = 0
+        if modes:
+            capture = partial(capture_trial, self.config.compile, trial, self._device)
+            graphs = measure_graphs(capture, make_dispatcher(trial, modes).keys(), self._device)
+        return read_ledger(self._device, weights=weights, activations=activations, graphs=graphs)
 
     def _make_step(self, loaded: _Loaded, buffers: BorderBuffers, page_shapes: PageShapes, *, num_blocks: int, max_model_len: int) -> Step:
         limits, groups = self.config.scheduler, self._groups
@@ -155,6 +222,7 @@ class TorchModelRunner(ModelRunner):
                 max_requests=limits.max_num_seqs,
                 max_blocks=[-(-max_model_len // group.block_size) for group in groups],
                 device=self._device,
+                max_seq_len=max_model_len,
             ),
             block_sizes=tuple(group.block_size for group in groups),
             forward=Forward(
@@ -171,11 +239,15 @@ class TorchModelRunner(ModelRunner):
 def _page_shapes(loaded: _Loaded, groups: tuple[KVGroup, ...]) -> PageShapes:
     """Page shapes of the layers of each group, and of those that pad it.
 
-    Raises `PluginError` where a layer sees more than its group keeps, or a backend's pages have another size than is planned for.
+    Raises `PluginError` where the model attends more or less often than is planned for, a layer sees more than its group keeps, or a
+    backend's pages have another size than is planned for.
     """
+    attention, planned = attention_specs(loaded.model.layers), sum(len(group.layers) for group in groups)
+    if len(attention) != planned:
+        raise PluginError(f"the model attends {len(attention)} times; its configuration plans KV caches for {planned}")
     shapes = []
     for group in groups:
-        specs = [loaded.model.layers[layer].attention for layer in group.layers]
+        specs = [attention[layer] for layer in group.layers]
         for layer, spec in zip(group.layers, specs, strict=True):
             _check_window(layer, seen=spec.sliding_window, kept=group.spec.window)
         pages = [loaded.backend.page_shape(spec) for spec in specs]

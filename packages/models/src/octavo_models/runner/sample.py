@@ -1,6 +1,8 @@
 """From the logits of a step to its tokens, and what is said about them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from octavo_models.runner.batch import BatchState
 from octavo_models.runner.inputs import SamplingRows
 from octavo_models.runner.pool import KVPool
 from octavo_models.sampling import Sampler, SamplingBatch
+from octavo_models.sampling.edits import has_edits
 from octavo_models.sampling.logprobs import token_logprobs
 
 BAD_LOGITS = "the model gave NaN or infinite logits: its weights are damaged, or too large for this dtype (float16 is the narrowest)"
@@ -33,6 +36,21 @@ class Sampled:
     logprobs: dict[str, LogprobRows] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SamplingWish:
+    """What it takes to sample the rows of a step.
+
+    Attributes:
+        batch: parameters of the rows.
+        logprobs: row to alternatives, of the rows that asked for log-probabilities.
+        likeliest_only: whether the token of each row's largest logit is enough.
+    """
+
+    batch: SamplingBatch
+    logprobs: dict[int, int]
+    likeliest_only: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowSampler:
     """Processes logits, draws, and remembers what was drawn.
@@ -47,11 +65,26 @@ class RowSampler:
     sampler: Sampler
     pool: KVPool
 
-    def sample(self, logits: Tensor, rows: SamplingRows) -> Sampled:
-        """One token or one error for each row; logits [C, V] may be overwritten."""
+    def wish(self, rows: SamplingRows) -> SamplingWish:
+        """What of the forward it takes to sample these rows."""
         sampling = self.state.sampling
         batch = sampling.batch(rows.slots, rows.num_output_tokens)
         wanted = _wanted_logprobs(self.state, rows)
+        needs_logits = not batch.all_greedy or has_edits(batch) or bool(wanted) or len(sampling.processors) > 0
+        return SamplingWish(batch, wanted, likeliest_only=self.sampler.takes_likeliest and not needs_logits)
+
+    def sample(self, outputs: Tensor, rows: SamplingRows, wish: SamplingWish) -> Sampled:
+        """One token or one error for each row.
+
+        Args:
+            outputs: logits [C, V], which may be overwritten; where likeliest tokens are all that is wished for, these: int64 [C].
+            rows: which.
+            wish: for them.
+        """
+        if wish.likeliest_only:
+            return self._settle(outputs.cpu().numpy(), rows)
+        logits, batch, wanted = outputs, wish.batch, wish.logprobs
+        sampling = self.state.sampling
         # Bans may leave nothing of a row, or hide what is broken in it: whether the model is to blame is seen only before.
         may_ban = batch.bias_rows is not None or batch.restricted_rows is not None or len(sampling.processors) > 0
         sound = logits.amax(dim=1).isfinite() if may_ban else None
@@ -60,9 +93,30 @@ class RowSampler:
         sampled = self._draw(logits, batch)
         tokens = (sampled if sound is None else sampled.where(sound, -1)).cpu().numpy()
         tokens[list(failures)] = -1
+        result = self._settle(tokens, rows, None if sound is None else sound.cpu().numpy(), failures)
+        if plain is not None:
+            _add_logprobs(result, plain, rows, wanted, tokens)
+        return result
+
+    def _settle(
+        self,
+        tokens: NDArray[np.int64],
+        rows: SamplingRows,
+        sound: NDArray[np.bool_] | None = None,
+        failures: Mapping[int, str] = MappingProxyType({}),
+    ) -> Sampled:
+        """Remember tokens, and let requests fail that have none.
+
+        Args:
+            tokens: int64 [C], -1 where there is none.
+            rows: whose.
+            sound: bool [C], whether the model's own logits were; None where they were wherever there is a token.
+            failures: what went wrong beside the model, by row.
+        """
         # A request that failed is removed soon; until then its row keeps the length that plans count on.
         self.state.append(rows.slots, tokens.clip(min=_PLACEHOLDER))
-        result = Sampled()
+        drawn = zip(rows.request_ids, tokens.tolist(), strict=True)
+        result = Sampled(token_ids={name: [token] for name, token in drawn if token >= 0})
         for row in np.flatnonzero(tokens < 0).tolist():
             name = rows.request_ids[row]
             if sound is not None and sound[row]:
@@ -70,11 +124,6 @@ class RowSampler:
                 result.sound.append(name)
             else:
                 self.fail(name, result)
-        for name, token in zip(rows.request_ids, tokens.tolist(), strict=True):
-            if token >= 0:
-                result.token_ids[name] = [token]
-        if plain is not None:
-            _add_logprobs(result, plain, rows, wanted, tokens)
         return result
 
     def fail(self, request_id: str, result: Sampled) -> None:

@@ -4,17 +4,19 @@ import time
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from octavo.scheduler.plan import StepPlan, StepResult
+from octavo_models.compile.dispatch import Dispatcher
 from octavo_models.runner.batch import BatchState
 from octavo_models.runner.buffers import InputBuffers
-from octavo_models.runner.forward import Forward
-from octavo_models.runner.inputs import prepare
+from octavo_models.runner.forward import Forward, LastBorder
+from octavo_models.runner.inputs import SamplingRows, StepInputs, prepare
 from octavo_models.runner.prompt_rows import prompt_logprobs
-from octavo_models.runner.sample import RowSampler, Sampled
+from octavo_models.runner.sample import RowSampler, Sampled, SamplingWish
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Step:
     """Runs plans on collaborators that stay the same: prepare, forward, sample, remember.
 
@@ -24,6 +26,7 @@ class Step:
         block_sizes: of each KV group.
         forward: through the model.
         sampler: of tokens, with the same state.
+        dispatcher: chooses the graph that a step is padded for; None, until there are graphs.
     """
 
     state: BatchState
@@ -31,6 +34,7 @@ class Step:
     block_sizes: tuple[int, ...]
     forward: Forward
     sampler: RowSampler
+    dispatcher: Dispatcher | None = None
 
     def run(self, plan: StepPlan) -> StepResult:
         """Carry out a plan; changes the state and the KV pool."""
@@ -39,14 +43,15 @@ class Step:
             return StepResult(step_id=plan.step_id, token_ids={})
         with torch.inference_mode():
             started = time.perf_counter()
-            inputs = prepare(plan, self.state, self.buffers, self.block_sizes)
+            inputs = self.prepare(plan)
             border = self.forward.run(inputs)
             rows, prompts = inputs.sampling, {}
             if inputs.prompt is not None:
                 prompts = prompt_logprobs(lambda some: self.forward.logits(border, some), inputs.prompt, self.state.sampling.vocab_size)
-            logits = self.forward.logits(border, rows.token_rows) if rows.request_ids else None
+            wish = self.sampler.wish(rows) if rows.request_ids else None
+            outputs = None if wish is None else self._outputs(border, rows, wish)
             forwarded = time.perf_counter()
-            sampled = Sampled() if logits is None else self.sampler.sample(logits, rows)
+            sampled = Sampled() if wish is None or outputs is None else self.sampler.sample(outputs, rows, wish)
             for request_id in (request_id for request_id, logprobs in prompts.items() if logprobs is None):
                 self.sampler.fail(request_id, sampled)
             finished = time.perf_counter()
@@ -60,3 +65,12 @@ class Step:
             forward_s=forwarded - started,
             sample_s=finished - forwarded,
         )
+
+    def prepare(self, plan: StepPlan) -> StepInputs:
+        """The tensors of a plan that the state follows already."""
+        return prepare(plan, self.state, self.buffers, self.block_sizes, self.dispatcher)
+
+    def _outputs(self, border: LastBorder, rows: SamplingRows, wish: SamplingWish) -> Tensor:
+        """Logits of the rows that sample, or where it is enough their likeliest tokens."""
+        run = self.forward.likeliest if wish.likeliest_only else self.forward.logits
+        return run(border, rows.token_rows)

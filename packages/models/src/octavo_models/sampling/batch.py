@@ -93,10 +93,9 @@ class SamplingState:
             num_output_tokens: int64 [R], output tokens of each before this step: the index of the one to be drawn.
         """
         fields = self._bias_fields(slots, num_output_tokens) | self._penalty_fields(slots)
-        parameters = self._parameters[slots]
-        if not parameters["draws"].any():
+        if not self._parameters["draws"][slots].any():
             return SamplingBatch(all_greedy=True, **fields)
-        fields |= self._drawing_fields(parameters, num_output_tokens)
+        fields |= self._drawing_fields(self._parameters[slots], num_output_tokens)
         return SamplingBatch(all_greedy=False, **fields)
 
     def _drawing_fields(self, parameters: NDArray[np.void], num_output_tokens: NDArray[np.int64]) -> dict[str, Any]:

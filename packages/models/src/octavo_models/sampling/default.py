@@ -29,6 +29,10 @@ class DefaultSampler(Sampler):
 
     marks_bad_rows: ClassVar[bool] = True
 
+    @property
+    def takes_likeliest(self) -> bool:
+        return type(self).sample is DefaultSampler.sample
+
     def sample(self, logits: Tensor, batch: SamplingBatch) -> Tensor:
         """logits [R, V] of any floating type -> token ids int64 [R]."""
         if has_edits(batch):

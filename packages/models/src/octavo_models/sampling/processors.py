@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from octavo.errors import ConfigurationError
+from octavo.errors import ConfigurationError, described
 from octavo.sampling_params import SamplingParams
 from octavo_models.sampling.processor import LogitsProcessor
 
@@ -41,7 +41,9 @@ class ProcessorTable:
         for name, argument in params.logits_processors.items():
             try:
                 processors[name] = self._find(name)(argument, vocab_size=self._vocab_size)
-            except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything, and only its request ends
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a stranger's code may raise anything, and only its request ends
                 self._by_slot[slot] = _said(name, error)
                 return
         self._by_slot[slot] = processors
@@ -67,10 +69,12 @@ class ProcessorTable:
         for name, processor in processors.items():
             try:
                 processor.apply(logits, prompt_ids, output_ids)
-            except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything, and only its request ends
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a stranger's code may raise anything, and only its request ends
                 return _said(name, error)
         return None
 
 
-def _said(name: str, error: Exception) -> str:
-    return f"logits processor {name!r} raised {type(error).__name__}: {error}"
+def _said(name: str, error: BaseException) -> str:
+    return f"logits processor {name!r} raised {described(error)}"

@@ -60,6 +60,11 @@ class Sampler(ABC):
     marks_bad_rows: ClassVar[bool] = False
     """Whether `sample` gives -1 for rows without a finite largest logit; if not, the runner looks at all logits before."""
 
+    @property
+    def takes_likeliest(self) -> bool:
+        """Whether `sample` is `likeliest` for batches that are all greedy and edit no logits; the runner need not make logits then."""
+        return False
+
     @abstractmethod
     def sample(self, logits: Tensor, batch: SamplingBatch) -> Tensor:
         """logits [R, V] of any floating type (may be overwritten) -> token ids int64 [R]."""

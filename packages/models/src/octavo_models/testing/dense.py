@@ -17,6 +17,7 @@ from octavo_kernels.reference.attention import causal_attention
 from octavo_models import plugin
 from octavo_models.loading.loader import load_model
 from octavo_models.model import PiecewiseModel
+from octavo_models.testing.model_under_test import usual_layers
 
 
 def tiny_engine_config(path: Path, *, dtype: str = "float32", **fields: Any) -> EngineConfig:
@@ -59,7 +60,7 @@ def dense_logits(model: PiecewiseModel, token_ids: Tensor) -> Tensor:
     positions = torch.arange(len(token_ids))
     rotary = model.rotary_tables(len(token_ids))
     carry = model.embed(token_ids)
-    for layer in model.layers:
+    for layer in usual_layers(model):
         (query, key, value), carry = layer.before(positions, rotary[layer.rotary_index], carry)
         carry = layer.after(causal_attention(query, key, value, layer.attention).to(query.dtype), carry)
     return model.logits(model.final(carry))

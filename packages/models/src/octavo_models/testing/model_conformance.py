@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from octavo.errors import CheckpointError
-from octavo_models.model import Carry, PiecewiseLayer, PiecewiseModel
-from octavo_models.testing.model_under_test import ModelUnderTest, chunked_logits
+from octavo.errors import CheckpointError, PluginError
+from octavo_models.loading.contract import check_pieces
+from octavo_models.model import PiecewiseLayer
+from octavo_models.testing.model_under_test import ModelUnderTest, chunked_logits, usual_layers
 
 _NUM_TOKENS = 23
 _TOLERANCE = 1e-4
@@ -42,49 +43,16 @@ def _check_shapes(model: ModelUnderTest) -> None:
     """Sizes and types of all that crosses a border, in both types that are common."""
     for dtype in (torch.float32, torch.bfloat16):
         built = model.build(dtype=dtype)
-        config, rows = model.config, _NUM_TOKENS
+        config = model.config
         assert built.dtype == dtype, f"the model's dtype is {built.dtype}; it was built with {dtype}"
         assert len(built.layers) == config.num_layers, f"the model has {len(built.layers)} layers; {config.num_layers} are configured"
-        table = built.rotary_table(rows)
-        assert table.dtype == torch.float32, f"the rotary table is {table.dtype}"
-        assert len(table) == rows, f"the rotary table has {len(table)} rows; {rows} were asked for"
-        carry = built.embed(model.tokens(rows))
-        _check_carry("embed", built, carry, rows)
-        for index, layer in enumerate(built.layers):
-            carry = _check_layer(f"layer {index}", built, layer, carry)
-        hidden = built.final(carry)
-        assert hidden.shape == (rows, config.hidden_size), f"final gives {tuple(hidden.shape)}"
-        logits = built.logits(hidden[-2:])
-        assert logits.shape == (2, config.vocab_size), f"logits of 2 rows are {tuple(logits.shape)}"
+        usual_layers(built)
+        try:
+            check_pieces(built, every_layer=True)
+        except PluginError as error:
+            raise AssertionError(str(error)) from error
+        logits = chunked_logits(built, model.tokens(_NUM_TOKENS), [_NUM_TOKENS])
         assert bool(logits.isfinite().all()), "logits are not finite: was every parameter filled?"
-
-
-def _check_layer(where: str, model: PiecewiseModel, layer: PiecewiseLayer, carry: Carry) -> Carry:
-    rows, spec, config = len(carry[0]), layer.attention, model.config
-    planned = (config.num_heads, config.num_kv_heads, config.head_size)
-    actual = (spec.num_heads, spec.num_kv_heads, spec.head_size)
-    assert actual == planned, (
-        f"{where} attends with heads, KV heads and size {actual}; the configuration, which sizes pages, says {planned}"
-    )
-    inputs, carry = layer.before(torch.arange(rows), model.rotary_table(rows), carry)
-    for name, tensor, heads in zip(inputs._fields, inputs, (spec.num_heads, spec.num_kv_heads, spec.num_kv_heads), strict=True):
-        expected = (rows, heads, spec.head_size)
-        assert tensor.shape == expected, f"{where}: {name} is {tuple(tensor.shape)}, but must be {expected}"
-        assert tensor.dtype == model.dtype, f"{where}: {name} is {tensor.dtype}, but must be {model.dtype}"
-    _check_carry(f"{where} before attention", model, carry, rows)
-    carry = layer.after(torch.zeros_like(inputs.query), carry)
-    _check_carry(f"{where} after attention", model, carry, rows)
-    return carry
-
-
-def _check_carry(where: str, model: PiecewiseModel, carry: Carry, rows: int) -> None:
-    names = [spec.name for spec in model.carry]
-    assert isinstance(carry, tuple), f"{where}: the carry is a {type(carry).__name__}, but must be a tuple"
-    assert len(carry) == len(names), f"{where}: the carry has {len(carry)} tensors; the model declares {names}"
-    for spec, tensor in zip(model.carry, carry, strict=True):
-        dtype = spec.dtype or model.dtype
-        assert tensor.shape == (rows, spec.width), f"{where}: {spec.name} is {tuple(tensor.shape)}, but must be {(rows, spec.width)}"
-        assert tensor.dtype == dtype, f"{where}: {spec.name} is {tensor.dtype}, but must be {dtype}"
 
 
 def _check_chunks(model: ModelUnderTest) -> None:
@@ -105,7 +73,7 @@ def _check_rows(model: ModelUnderTest) -> None:
     rows = torch.tensor([5, 0, 9, 2])
     tokens, positions, rotary = model.tokens(10), torch.arange(10), built.rotary_table(10)
     carry, few = built.embed(tokens), built.embed(tokens[rows])
-    for index, layer in enumerate(built.layers):
+    for index, layer in enumerate(usual_layers(built)):
         inputs, passed = layer.before(positions, rotary, carry)
         few_inputs, few_passed = layer.before(positions[rows], rotary, few)
         _assert_rows(f"layer {index} before attention", (*few_inputs, *few_passed), (*inputs, *passed), rows)
@@ -121,7 +89,7 @@ def _check_purity(model: ModelUnderTest) -> None:
     built = model.build()
     positions, rotary = torch.arange(6), built.rotary_table(6)
     carry = built.embed(model.tokens(6))
-    for index, layer in enumerate(built.layers):
+    for index, layer in enumerate(usual_layers(built)):
         inputs, passed = _twice(f"layer {index}, before", layer.before, positions, rotary, carry)
         carry = _twice(f"layer {index}, after", layer.after, inputs.query, passed)
     hidden = _twice("final", built.final, carry)
@@ -134,7 +102,7 @@ def _check_layers(model: ModelUnderTest) -> None:
     assert len(built.layers) > 1, "the checkpoint has one layer: give it two or more of each kind"
     positions, rotary, start = torch.arange(6), built.rotary_table(6), built.embed(model.tokens(6))
     carry = tuple(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(2)).to(tensor.dtype) for tensor in start)
-    kinds = [list(layers) for _, layers in groupby(sorted(enumerate(built.layers), key=_kind), key=_kind)]
+    kinds = [list(layers) for _, layers in groupby(sorted(enumerate(usual_layers(built)), key=_kind), key=_kind)]
     for (_, first), *others in kinds:
         attended = first.before(positions, rotary, carry)[0].query
         for index, layer in others:

@@ -14,7 +14,7 @@ from octavo.model.foreign import ForeignFields, read_json_object
 from octavo_kernels.reference.attention import causal_attention
 from octavo_models.layers import Linear
 from octavo_models.loading.safetensors import open_safetensors
-from octavo_models.model import PiecewiseModel
+from octavo_models.model import PiecewiseLayer, PiecewiseModel
 
 Weights = Iterable[tuple[str, Tensor]]
 
@@ -51,7 +51,7 @@ class ModelUnderTest:
         return torch.randint(0, self.config.vocab_size, (count,), generator=torch.Generator().manual_seed(1))
 
 
-def read_model(folder: Path, model_class: type[PiecewiseModel], *, reader: ConfigReader | None = None) -> ModelUnderTest:
+def read_model(folder: Path | str, model_class: type[PiecewiseModel], *, reader: ConfigReader | None = None) -> ModelUnderTest:
     """The model in a folder of `config.json` and safetensors.
 
     Args:
@@ -59,7 +59,7 @@ def read_model(folder: Path, model_class: type[PiecewiseModel], *, reader: Confi
         model_class: of the model.
         reader: of the configuration, where the architecture is a plugin's own.
     """
-    files = inspect_path(folder, name=folder.name)
+    files = inspect_path(Path(folder), name=str(folder))
     if reader is None or files.config is None:
         config = load_model_config(files)
     else:
@@ -69,8 +69,23 @@ def read_model(folder: Path, model_class: type[PiecewiseModel], *, reader: Confi
     )
 
 
-def chunked_logits(model: PiecewiseModel, token_ids: Tensor, chunks: Sequence[int]) -> Tensor:
-    """Logits [N, V] of every position of one sequence that runs in chunks of these lengths, with keys and values kept between them."""
+def usual_layers(model: PiecewiseModel) -> list[PiecewiseLayer]:
+    """The layers of a model that attends once in each."""
+    layers = [layer for layer in model.layers if isinstance(layer, PiecewiseLayer)]
+    assert len(layers) == len(model.layers), "the suite is for models whose layers have attention as their one border"
+    return layers
+
+
+def chunked_logits(model: PiecewiseModel, token_ids: Tensor | Sequence[int], chunks: Sequence[int] | None = None) -> Tensor:
+    """Logits [N, V] of every position of one sequence that runs in chunks of these lengths, with keys and values kept between them.
+
+    Args:
+        model: with weights.
+        token_ids: of the sequence, N.
+        chunks: lengths that add up to N; None runs it as a whole.
+    """
+    token_ids = torch.as_tensor(token_ids, dtype=torch.int64)
+    chunks = [len(token_ids)] if chunks is None else chunks
     assert sum(chunks) == len(token_ids), f"chunks of {list(chunks)} do not make {len(token_ids)} tokens"
     rotary = model.rotary_tables(len(token_ids))
     kept: list[list[Tensor]] = [[] for _ in model.layers]
@@ -78,7 +93,7 @@ def chunked_logits(model: PiecewiseModel, token_ids: Tensor, chunks: Sequence[in
     for length in chunks:
         positions = torch.arange(start, start + length)
         carry = model.embed(token_ids[start : start + length])
-        for layer, past in zip(model.layers, kept, strict=True):
+        for layer, past in zip(usual_layers(model), kept, strict=True):
             (query, key, value), carry = layer.before(positions, rotary[layer.rotary_index], carry)
             past[:] = [torch.cat(pair) for pair in zip(past, (key, value), strict=True)] if past else [key, value]
             carry = layer.after(causal_attention(query, past[0], past[1], layer.attention).to(model.dtype), carry)

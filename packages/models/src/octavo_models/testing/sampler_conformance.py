@@ -149,7 +149,14 @@ def _check_alone(make_sampler: MakeSampler) -> None:
     for row, params in enumerate(_MIX):
         batch = sampling_batch([params], vocab_size=400, first_seed=row)
         (alone,) = _sample(make_sampler, logits[row : row + 1], batch)
-        assert alone == together[row], f"a row of {params} gets {together[row]} in company and {alone} alone"
+        assert alone == together[row], f"a row of {_wishes(params)} gets {together[row]} in company and {alone} alone"
+
+
+def _wishes(params: SamplingParams) -> str:
+    """What differs from the defaults, for a message."""
+    asked = {name: getattr(params, name) for name in SamplingParams.__struct_fields__}
+    usual = SamplingParams()
+    return ", ".join(f"{name} {value}" for name, value in asked.items() if value != getattr(usual, name)) or "default parameters"
 
 
 def _check_repeatable(make_sampler: MakeSampler) -> None:

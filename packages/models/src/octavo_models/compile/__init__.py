@@ -1,0 +1,1 @@
+"""Pieces of a model joined, compiled, and captured in graphs."""

@@ -1,0 +1,1 @@
+"""Octavo's OpenAI-compatible HTTP server: `octavo serve`, and `octavo bench serve`."""

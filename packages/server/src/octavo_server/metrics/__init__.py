@@ -1,0 +1,1 @@
+"""Prometheus metrics of an API process and of its engine."""

@@ -1,0 +1,1 @@
+"""ASGI middleware that never touches a body it does not have to."""

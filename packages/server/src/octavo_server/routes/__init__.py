@@ -1,0 +1,1 @@
+"""HTTP routes, a family a file; each file offers `router`."""

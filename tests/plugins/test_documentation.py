@@ -1,5 +1,6 @@
 """Every hook has its page in docs/plugins, and the plugin of every page works: it is installed, and its own tests run."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -11,8 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from octavo.model.config import ModelConfig
+from octavo.model.foreign import ForeignFields
 from octavo.plugins import hookspecs
 from octavo.plugins.manager import hook_names
+from octavo_models import layers
+from octavo_models.sampling import SamplingBatch
 
 FOLDER = Path(__file__).parents[2] / "docs" / "plugins"
 PAGES = sorted(FOLDER.glob("*.md"))
@@ -102,6 +107,25 @@ def test_the_plugin_of_a_page_passes_its_own_tests(page: Path, outcomes: dict[st
     outcome = outcomes[Path(test).stem]
     assert outcome.failures == []
     assert outcome.num_tests > 1
+
+
+def getters() -> list[str]:
+    return [name for name, value in vars(ForeignFields).items() if callable(value) and not name.startswith("_")]
+
+
+TABLES = {
+    "models": [*layers.__all__, "Target", "NameTable", "AttentionSpec", "gate_up", "down", "router", "expert_gate_up", "expert_down"],
+    "config-readers": [*(field.name for field in dataclasses.fields(ModelConfig)), *getters()],
+    "samplers": [field.name for field in dataclasses.fields(SamplingBatch)],
+}
+UNTOLD = {"SINGLE", "ParallelGroup", "LinearMethod", "UnquantizedLinear", "FeedForward"}
+"""Of layers: what models of plugins have no use for yet."""
+
+
+@pytest.mark.parametrize("page", TABLES)
+def test_tables_of_a_page_are_complete(page: str) -> None:
+    rows = [line for line in (FOLDER / f"{page}.md").read_text().splitlines() if line.startswith("|")]
+    assert [name for name in TABLES[page] if name not in UNTOLD and not any(re.search(rf"[`.]{name}\b", row) for row in rows)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

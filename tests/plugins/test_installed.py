@@ -1,7 +1,9 @@
-"""The example plugin as its users get it: a wheel, installed in an environment outside the tree."""
+"""Plugins as people get them: the example as a wheel outside the tree, and that of the overview as its page says."""
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,3 +62,32 @@ def test_the_installed_architecture_generates(programs: Path, tmp_path: Path) ->
     flags = ["--num-blocks", "16", "--sampler", "top-n-sigma", "--scheduling-policy", "least-work", "--max-tokens", "6", "--json"]
     answer = json.loads(run(programs / "octavo", "generate", "--model", tmp_path / "tiny", *flags, "Hello", cwd=tmp_path))
     assert 0 < len(answer["token_ids"]) <= 6
+
+
+COPIED = ("LICENSE", "README.md", "packages", "plugins", "pyproject.toml")
+OVERVIEW = (ROOT / "docs" / "plugins" / "index.md").read_text()
+
+
+@pytest.mark.slow
+def test_a_plugin_is_installed_into_a_checkout_as_the_overview_says(tmp_path: Path) -> None:
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv")
+    for name in COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (tmp_path / "octavo").mkdir(exist_ok=True)
+        copy(ROOT / name, tmp_path / "octavo" / name)
+    for name, content in re.findall(r"^```(?:python|toml)\n# (\S+\.\w+)\n(.*?)^```", OVERVIEW, re.MULTILINE | re.DOTALL):
+        file = tmp_path / "octavo-shorter" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    (tmp_path / "octavo-shorter" / "octavo_shorter" / "__init__.py").touch()
+    console, _ = re.findall(r"^```console\n(.*?)^```", OVERVIEW, re.MULTILINE | re.DOTALL)
+    folder, said = tmp_path, ""
+    for line in console.splitlines():
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        if program == "cd":
+            folder = folder / arguments[0]
+        else:
+            said += run(program, *arguments, cwd=folder)
+    assert "scheduling policy shorter: octavo_shorter.policy:ShorterPromptFirst" in said
+    assert "6 passed" in said

@@ -24,7 +24,7 @@ def test_requests_end_with_an_error_and_the_server_ends(launch: Launcher, number
         error = error_of(list(data))
         assert time.monotonic() - lost < 5
     assert error["code"] == "engine_dead"
-    assert server.status("/health") in {503, None}
+    until(lambda: server.status("/health") in {503, None})
     assert server.wait() == 1
     assert "engine" in last_error(server)
 

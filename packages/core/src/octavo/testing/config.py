@@ -13,7 +13,7 @@ from octavo.model.source import ModelFiles
 def fake_config(
     *,
     runner: str = "fake",
-    num_blocks: int = 64,
+    num_blocks: int | None = 64,
     max_num_seqs: int = 4,
     max_num_batched_tokens: int = 32,
     max_model_len: int = 256,

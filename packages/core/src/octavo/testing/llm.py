@@ -1,27 +1,22 @@
 """An `LLM` on the fake engine, with a tokenizer whose every word is one token."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tokenizers import Tokenizer as Backend
 from tokenizers import decoders, models, pre_tokenizers
 
-from octavo.config.cache import CacheConfig
 from octavo.config.engine import EngineConfig
-from octavo.config.load import LoadConfig
-from octavo.config.scheduler import SchedulerConfig
 from octavo.engine.build import Engine
 from octavo.engine.client import InProcessClient
 from octavo.engine.messages import ModelInfo
 from octavo.engine.text_side import TextSide
 from octavo.llm import LLM
-from octavo.model.config import ModelConfig, RopeConfig
 from octavo.model.generation import GenerationDefaults
-from octavo.model.source import ModelFiles
 from octavo.outputs import CompletionOutput, RequestOutput
 from octavo.sampling_params import SamplingParams
+from octavo.testing.config import fake_config
 from octavo.testing.engine import EOS_TOKEN_ID, FakeEngine, fake_engine
 from octavo.text.chat_template import ChatTemplate
 from octavo.text.tokenizer import Tokenizer
@@ -113,35 +108,12 @@ def fake_llm(
 
 
 def _config(*, vocab_size: int, max_model_len: int, seed: int | None) -> EngineConfig:
-    files = ModelFiles(name="fake", format="safetensors", folder=Path(), weights=())
-    model = ModelConfig(
-        architecture="fake",
-        vocab_size=vocab_size,
-        hidden_size=8,
-        intermediate_size=8,
-        num_layers=1,
-        num_heads=1,
-        num_kv_heads=1,
-        head_size=8,
-        rms_norm_eps=1e-5,
-        rope=RopeConfig(theta=1e4, dim=8),
-        max_position=max_model_len,
-        tie_embeddings=True,
-        eos_token_ids=(EOS_TOKEN_ID,),
-    )
-    return EngineConfig(
-        model=model,
-        load=LoadConfig(
-            files=files, dtype="float32", max_model_len=max_model_len, max_model_len_is_explicit=True, use_generation_config=True
-        ),
-        cache=CacheConfig(
-            block_size=16, dtype="float32", num_blocks=None, memory_bytes=None, memory_utilization=None, enable_prefix_caching=True
-        ),
-        scheduler=SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=32),
+    config = fake_config(num_blocks=None, max_model_len=max_model_len, vocab_size=vocab_size)
+    return replace(
+        config,
+        model=replace(config.model, eos_token_ids=(EOS_TOKEN_ID,)),
+        load=replace(config.load, use_generation_config=True),
         attention_backend="auto",
-        runner="fake",
         sampler="default",
-        device="cpu",
         seed=seed,
-        decisions=(),
     )

@@ -144,21 +144,23 @@ class EngineServer:
         self._failure = failure
         for session in self.sessions:
             self._greet(session)
-        self._end(1, _FAREWELL_S)
+        self._end(1)
 
     def _die(self, error: EngineDeadError) -> None:
         self._tell_all(Dead(reason=str(error)))
-        # Not at once: a client whose connection breaks may drop what it has not read yet.
-        self._end(1, _FAREWELL_S)
+        self._end(1)
 
     def _stop(self) -> None:
-        if self._ends_at is None:
-            self._tell_all(Dead(reason="the engine is shutting down"))
-        self._end(self._exit_code, 0.0)
+        if self._ends_at is not None:
+            self._ends_at = time.monotonic()
+            return
+        self._tell_all(Dead(reason="the engine is shutting down"))
+        self._end(self._exit_code)
 
-    def _end(self, exit_code: int, delay_s: float) -> None:
+    def _end(self, exit_code: int) -> None:
+        """Not at once: a client whose connection breaks may drop what it has not read yet."""
         self._exit_code = exit_code
-        self._ends_at = time.monotonic() + delay_s
+        self._ends_at = time.monotonic() + _FAREWELL_S
 
     def _patience_ms(self, next_beat: float) -> int:
         if any(session.has_mail for session in self.sessions):

@@ -33,7 +33,7 @@ test:
 
 # The full matrices, and the reference's ids made anew (needs the `reference` group: uv sync --group reference)
 test-slow:
-    uv run --group reference pytest -m slow -s tests packages plugins
+    uv run --group reference pytest -n 0 -m slow -s tests packages plugins
 
 # Wheels of every member, each imported in an environment of its own outside the workspace
 wheels:

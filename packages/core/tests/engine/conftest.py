@@ -17,10 +17,16 @@ from octavo.engine.sockets import listen
 from octavo.testing.llm import FakeLLM, fake_llm
 from octavo.testing.served import write_fake_model, write_fake_plugin
 
-RUNNERS = """
+RUNNERS = '''
 import time
 from octavo.errors import CheckpointError
 from octavo.testing.runner import FakeRunner
+
+class Paced(FakeRunner):
+    """A step takes a millisecond, so that an endless request is one, and the process leaves the machine to others."""
+    def execute(self, plan):
+        time.sleep(0.001)
+        return super().execute(plan)
 
 class Damaged(FakeRunner):
     def load(self):
@@ -35,7 +41,7 @@ class Failing(FakeRunner):
 class Hanging(FakeRunner):
     def load(self):
         time.sleep(60)
-"""
+'''
 CONTEXT = 20_000
 
 
@@ -47,7 +53,7 @@ class Site:
     folder: Path
 
     def options(self, **flags: Any) -> EngineOptions:
-        return EngineOptions(**{"model": str(self.model), "runner": "fake", "num_blocks": 5000, "seed": 1, **flags})
+        return EngineOptions(**{"model": str(self.model), "runner": "paced", "num_blocks": 5000, "seed": 1, **flags})
 
     @contextmanager
     def process(self, **flags: Any) -> Iterator[EngineProcess]:
@@ -66,7 +72,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     base = tmp_path_factory.mktemp("served")
     installed = base / "site"
     installed.mkdir()
-    write_fake_plugin(installed, runners=RUNNERS, names=("Damaged", "Failing", "Hanging"))
+    write_fake_plugin(installed, runners=RUNNERS, names=("Paced", "Damaged", "Failing", "Hanging"))
     with pytest.MonkeyPatch.context() as patch, private_folder() as folder:
         patch.syspath_prepend(str(installed))
         yield Site(write_fake_model(base, max_position_embeddings=CONTEXT), folder)
@@ -86,12 +92,13 @@ class ServedHere:
 
 @pytest.fixture
 def serve_here() -> Iterator[Callable[..., ServedHere]]:
-    """Starts a server; the keywords are those of `fake_llm`."""
+    """Starts a server whose steps take a millisecond; the keywords are those of `fake_llm`."""
     with ExitStack() as stack:
 
-        def start(*, silent_beats: int = 20, load: Callable[[], Any] | None = None, **options: Any) -> ServedHere:
+        def start(*, silent_beats: int = 20, step_s: float = 0.001, load: Callable[[], Any] | None = None, **options: Any) -> ServedHere:
             folder = stack.enter_context(private_folder())
             fake = fake_llm(**{"max_model_len": CONTEXT, "num_blocks": 5000, **options})
+            fake.engine.executor.device.step_s = step_s
             context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
             socket = listen(context, folder, 0)
             server = EngineServer(socket, silent_beats=silent_beats)

@@ -1,5 +1,6 @@
 """A device that only keeps books: it runs plans on the fake model and finds every fault in them that a real one would suffer from."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class FakeDevice:
         windows: tokens that a token sees in each KV group, itself included; None is all.
         num_blocks: ids go up to this.
         max_num_seqs, max_num_batched_tokens: limits of a step; 0 is none.
+        step_s: least duration of a step in seconds, for tests whose requests are to run for a while.
     """
 
     def __init__(
@@ -48,12 +50,14 @@ class FakeDevice:
         max_num_seqs: int = 0,
         max_num_batched_tokens: int = 0,
         draw: Draw | None = None,
+        step_s: float = 0,
     ) -> None:
         self.block_sizes = tuple(block_sizes)
         self.windows = tuple(windows) or (None,) * len(self.block_sizes)
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.num_blocks = num_blocks
+        self.step_s = step_s
         self._vocab_size = vocab_size
         self._draw = draw or scripted({})
         self._memory: dict[int, list[int]] = {}
@@ -77,6 +81,8 @@ class FakeDevice:
         """Run one step."""
         assert plan.step_id == self._next_step, "steps come in order"
         self._next_step += 1
+        if self.step_s:
+            time.sleep(self.step_s)
         self._apply(plan)
         self._check_limits(plan)
         for request_id, count in plan.num_tokens.items():

@@ -4,7 +4,6 @@ import os
 from collections import deque
 from collections.abc import Callable
 
-
 _BURST = 256
 """Calls that are made before the thread looks at its other descriptors again."""
 

@@ -26,10 +26,10 @@ def main() -> None:
     assert native is not None, "there is nothing to measure without the library"
     for inputs, outputs, kind in SHAPES:
         weight = torch.randn(outputs, inputs).to(arguments.dtype)
-        num_bytes = cpu.packed_bytes(native.library, outputs, inputs, weight.dtype, gated=kind == "gated")
+        num_bytes = cpu.packed_bytes(native.library, outputs, inputs, weight.dtype, isa=native.isa, gated=kind == "gated")
         count = max(1, BYTES // num_bytes)
         pages = LargePages(native.library, [num_bytes] * count)
-        packed = [cpu.pack(native.library, weight, pages.take(num_bytes), gated=kind == "gated") for _ in range(count)]
+        packed = [cpu.pack(native.library, weight, pages.take(num_bytes), isa=native.isa, gated=kind == "gated") for _ in range(count)]
         weights = [weight.clone() for _ in range(count)]
         for rows in ROWS if kind != "largest" else ROWS[:-2]:
             measure(native, (inputs, outputs, kind), rows, packed, weights, arguments.seconds)

@@ -25,9 +25,9 @@ FLAGS = [
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"]
 # By the end of a file's stem; everything else is built for any x86-64, so that the library loads everywhere.
-ISA_FLAGS = {"_avx2": AVX2, "_avx512": AVX512, "_avx512_bf16": [*AVX512, "-mavx512bf16"], "_amx": AVX512}
+ISA_FLAGS = {"_avx2": AVX2, "_avx512": AVX512, "_avx512_bf16": [*AVX512, "-mavx512bf16"], "_avx512_fp16": AVX512, "_amx": AVX512}
 # Added where the compiler knows them; the files do without.
-OPTIONAL_ISA_FLAGS = {"_amx": ["-mamx-tile", "-mamx-bf16"]}
+OPTIONAL_ISA_FLAGS = {"_avx512_fp16": ["-mavx512fp16"], "_amx": ["-mamx-tile", "-mamx-bf16"]}
 
 
 class NativeLibraryHook(BuildHookInterface[Any]):

@@ -9,7 +9,7 @@
 #define OCTAVO_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Counts up with every change of a structure or a function below; the Python side compares it when it loads the library.
-constexpr int32_t OCTAVO_ABI_VERSION = 5;
+constexpr int32_t OCTAVO_ABI_VERSION = 6;
 
 // How many keys of a sequence are taken together at most.
 constexpr int32_t OCTAVO_SPLIT_KEYS = 256;
@@ -18,7 +18,14 @@ enum OctavoStatus : int32_t { OCTAVO_OK = 0, OCTAVO_BAD_ARGUMENT = 1, OCTAVO_OUT
 
 enum OctavoType : int32_t { OCTAVO_FLOAT32 = 0, OCTAVO_BFLOAT16 = 1, OCTAVO_FLOAT16 = 2 };
 
-enum OctavoIsa : int32_t { OCTAVO_PORTABLE = 0, OCTAVO_AVX2 = 1, OCTAVO_AVX512 = 2, OCTAVO_AVX512_BF16 = 3, OCTAVO_AMX = 4 };
+enum OctavoIsa : int32_t {
+  OCTAVO_PORTABLE = 0,
+  OCTAVO_AVX2 = 1,
+  OCTAVO_AVX512 = 2,
+  OCTAVO_AVX512_BF16 = 3,
+  OCTAVO_AVX512_FP16 = 4,
+  OCTAVO_AMX = 5
+};
 
 enum OctavoActivation : int32_t { OCTAVO_SILU = 0, OCTAVO_GELU_TANH = 1 };
 
@@ -136,7 +143,8 @@ struct OctavoGate {
 
 // Lays the weights of a linear layer out as its kernels read them: panels of 32 outputs, [P, I', 32], or of 16-bit brain floats
 // [P, I' / 2, 32, 2], where I' is I rounded up to a multiple of 32 and all that is added is zero. Where the layer is gated, the
-// outputs are gates and as many ups, and a panel holds 16 of each.
+// outputs are gates and as many ups, and a panel holds 16 of each. For OCTAVO_AVX512_FP16 brain floats become half precision, each output
+// scaled by a power of two, and a panel is [I', 32] and the 32 float32 factors that undo it.
 struct OctavoPacking {
   const void* weight;  // [O, I]
   void* packed;
@@ -145,12 +153,14 @@ struct OctavoPacking {
   int64_t num_outputs;  // O
   int32_t gated;
   int32_t type;
+  int32_t isa;  // that is going to read it; the others read the same
   int32_t num_threads;
 };
 
 // y = x W^T + bias, then what is wanted of it, with sums in float32 whose order depends on I alone: out = y; or residual + y; or
 // activation(gate) * up, [N, O / 2], where y holds both; and the number of each row's largest y, rounded to the type: the lowest of
-// equals, -1 where there is a NaN or the largest is infinite.
+// equals, -1 where there is a NaN or the largest is infinite. OCTAVO_AVX512_FP16 sums 64 products of brain floats at a time in half
+// precision.
 struct OctavoLinear {
   const void* x;         // [N, I]
   const void* packed;    // as octavo_pack_linear left it

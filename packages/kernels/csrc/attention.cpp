@@ -19,6 +19,7 @@ const AttentionKernels* find_kernels(const OctavoAttention& task) {
   switch (task.isa) {
     case OCTAVO_AVX512_BF16: return avx512_bf16_attention_kernels(task.type);
     case OCTAVO_AMX:
+    case OCTAVO_AVX512_FP16:
     case OCTAVO_AVX512: return avx512_attention_kernels(task.type);
     case OCTAVO_AVX2: return avx2_attention_kernels(task.type);
     default: return portable_attention_kernels(task.type);

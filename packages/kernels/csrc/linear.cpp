@@ -21,6 +21,7 @@ const LinearKernels* find_kernels(int32_t isa, int32_t type) {
   if (isa < OCTAVO_PORTABLE || isa > OCTAVO_AMX || !(octavo_supported_isas() >> isa & 1u)) return nullptr;
   switch (isa) {
     case OCTAVO_AMX: return amx_linear_kernels(type);
+    case OCTAVO_AVX512_FP16: return avx512_fp16_linear_kernels(type);
     case OCTAVO_AVX512_BF16: return avx512_bf16_linear_kernels(type);
     case OCTAVO_AVX512: return avx512_linear_kernels(type);
     case OCTAVO_AVX2: return avx2_linear_kernels(type);
@@ -127,7 +128,7 @@ bool work(const Job& job, int64_t part) {
   if (memory == nullptr) return false;
   LinearScratch scratch = scratch_at(memory, job.largest == nullptr ? nullptr : job.largest + part * task.num_rows);
   if (job.kernels->begin != nullptr) job.kernels->begin();
-  const int64_t bytes = panel_bytes(task.num_inputs, task.type);
+  const int64_t bytes = panel_bytes(task.num_inputs, task.type, task.isa);
   int64_t held = -1;
   for (int64_t unit = take_unit(job, part); unit >= 0; unit = take_unit(job, part)) {
     const int64_t block = unit / job.panels, panel = unit % job.panels;

@@ -14,7 +14,13 @@ inline int64_t padded_inputs(int64_t num_inputs) { return (num_inputs + INPUT_PA
 
 inline int64_t element_bytes(int32_t type) { return type == OCTAVO_FLOAT32 ? 4 : 2; }
 
-inline int64_t panel_bytes(int64_t num_inputs, int32_t type) { return padded_inputs(num_inputs) * PANEL * element_bytes(type); }
+// Whether weights are packed in half precision, with a factor an output.
+inline bool is_halved(int32_t type, int32_t isa) { return isa == OCTAVO_AVX512_FP16 && type == OCTAVO_BFLOAT16; }
+
+inline int64_t panel_bytes(int64_t num_inputs, int32_t type, int32_t isa) {
+  const int64_t factors = is_halved(type, isa) ? PANEL * static_cast<int64_t>(sizeof(float)) : 0;
+  return padded_inputs(num_inputs) * PANEL * element_bytes(type) + factors;
+}
 
 // Of weights [O, ...]; where they are gated, a panel holds PANEL / 2 gates and as many ups.
 inline int64_t count_panels(int64_t num_outputs, bool gated) {
@@ -59,6 +65,8 @@ const LinearKernels* portable_linear_kernels(int32_t type);
 const LinearKernels* avx2_linear_kernels(int32_t type);
 const LinearKernels* avx512_linear_kernels(int32_t type);
 const LinearKernels* avx512_bf16_linear_kernels(int32_t type);
+const LinearKernels* avx512_fp16_linear_kernels(int32_t type);
 const LinearKernels* amx_linear_kernels(int32_t type);
 // Whether the compiler knew these instructions.
+bool has_avx512_fp16_kernels();
 bool has_amx_kernels();

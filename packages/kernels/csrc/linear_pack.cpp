@@ -1,8 +1,10 @@
 // Lays weights out in panels.
 #include <sys/mman.h>
 
+#include <cmath>
 #include <cstring>
 
+#include "half_scale.h"
 #include "linear.h"
 
 namespace {
@@ -17,6 +19,18 @@ int64_t row_of(const OctavoPacking& task, int64_t panel, int32_t column) {
   if (!task.gated) return panel * PANEL + column < task.num_outputs ? panel * PANEL + column : -1;
   const int64_t half = PANEL / 2, width = task.num_outputs / 2, place = panel * half + column % half;
   return place < width ? place + (column < half ? 0 : width) : -1;
+}
+
+// For rows with infinities or NaN 1.
+float scale_of_weights(const BFloat16* weights, int64_t count) {
+  float largest = 0.0f;
+  bool is_finite = true;
+  for (int64_t i = 0; i < count; ++i) {
+    const float magnitude = std::fabs(widen(weights[i]));
+    is_finite = is_finite && magnitude < INFINITY;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return is_finite ? scale_to_exponent(largest, WEIGHT_EXPONENT) : 1.0f;
 }
 
 // `GROUP` inputs of a column lie together. Bits are copied, so that only their number matters of the type.
@@ -39,10 +53,25 @@ void pack_panel(const OctavoPacking& task, int64_t panel) {
   }
 }
 
+void pack_halves(const OctavoPacking& task, int64_t panel) {
+  const int64_t padded = padded_inputs(task.num_inputs);
+  auto* target = reinterpret_cast<Float16*>(static_cast<char*>(task.packed) + panel * panel_bytes(task.num_inputs, task.type, task.isa));
+  std::memset(target, 0, panel_bytes(task.num_inputs, task.type, task.isa));
+  auto* factors = reinterpret_cast<float*>(target + padded * PANEL);
+  for (int32_t column = 0; column < PANEL; ++column) {
+    const int64_t row = row_of(task, panel, column);
+    if (row < 0) continue;
+    const auto* weights = static_cast<const BFloat16*>(task.weight) + row * task.row_stride;
+    const float scale = scale_of_weights(weights, task.num_inputs);
+    factors[column] = 1.0f / scale;
+    for (int64_t i = 0; i < task.num_inputs; ++i) narrow(widen(weights[i]) * scale, target + i * PANEL + column);
+  }
+}
+
 }  // namespace
 
 int64_t octavo_packed_bytes(const OctavoPacking* task) {
-  return valid(*task) ? count_panels(task->num_outputs, task->gated) * panel_bytes(task->num_inputs, task->type) : -1;
+  return valid(*task) ? count_panels(task->num_outputs, task->gated) * panel_bytes(task->num_inputs, task->type, task->isa) : -1;
 }
 
 int32_t octavo_pack_linear(const OctavoPacking* task) {
@@ -50,6 +79,10 @@ int32_t octavo_pack_linear(const OctavoPacking* task) {
   const int64_t panels = count_panels(task->num_outputs, task->gated);
 #pragma omp parallel for num_threads(task->num_threads)
   for (int64_t panel = 0; panel < panels; ++panel) {
+    if (is_halved(task->type, task->isa)) {
+      pack_halves(*task, panel);
+      continue;
+    }
     switch (task->type) {
       case OCTAVO_FLOAT32: pack_panel<uint32_t, 1>(*task, panel); break;
       case OCTAVO_BFLOAT16: pack_panel<uint16_t, 2>(*task, panel); break;

@@ -9,6 +9,7 @@ const RowKernels* find_kernels(int32_t isa, int32_t type) {
   if (isa < OCTAVO_PORTABLE || isa > OCTAVO_AMX || !(octavo_supported_isas() >> isa & 1u)) return nullptr;
   switch (isa) {
     case OCTAVO_AMX:
+    case OCTAVO_AVX512_FP16:
     case OCTAVO_AVX512_BF16:
     case OCTAVO_AVX512: return avx512_row_kernels(type);
     case OCTAVO_AVX2: return avx2_row_kernels(type);

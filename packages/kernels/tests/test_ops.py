@@ -40,7 +40,7 @@ def arguments(x):
 def linear_arguments(x, library):
     """The same for those that take packed weights."""
     weight, bias = torch.linspace(-1, 1, 6 * 32).view(6, 32), torch.linspace(0, 1, 6)
-    plain, gated = pack(library, weight), pack(library, weight, gated=True)
+    plain, gated = pack(library, weight, isa=Isa.PORTABLE), pack(library, weight, isa=Isa.PORTABLE, gated=True)
     return {
         "linear": (x, plain, bias, x[:, :6].contiguous(), 6, Isa.PORTABLE),
         "linear_out": (x, plain, None, None, torch.empty(4, 6), Isa.PORTABLE),

@@ -25,7 +25,7 @@ class Layer:
 
     def __init__(self, library, generator):
         def weights(outputs, inputs, *, gated=False):
-            return cpu_linear.pack(library, torch.randn(outputs, inputs, generator=generator) / inputs**0.5, gated=gated)
+            return cpu_linear.pack(library, torch.randn(outputs, inputs, generator=generator) / inputs**0.5, isa=self.isa, gated=gated)
 
         self.library, self.isa = library, choose_isa(library)
         self.norm = torch.rand(WIDTH, generator=generator)

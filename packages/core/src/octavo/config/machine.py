@@ -9,7 +9,7 @@ from octavo.config.cgroup import read_cpu_quota, read_memory_limits
 from octavo.config.procfs import read_fields
 from octavo.env import Environment, read_environment
 
-INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16")
+INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16")
 """Extensions that kernels and defaults depend on, in the kernel's spelling."""
 
 _CUDA_PATHS = ("dev/nvidiactl", "proc/driver/nvidia/version")

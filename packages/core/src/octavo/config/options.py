@@ -33,7 +33,7 @@ class EngineOptions:
     long_prefill_token_threshold: int = _flag(0, "most tokens of one prompt in a step; 0: no limit but the budget")
     scheduling_policy: str = _flag("fcfs", "fcfs, priority or a plugin's")
     attention_backend: str = _flag("auto", "auto, cpu, sdpa or a plugin's")
-    cpu_isa: str = _flag("auto", "auto, portable, avx2, avx512, avx512_bf16 or amx: instructions of the C++ kernels on a CPU")
+    cpu_isa: str = _flag("auto", "auto, portable, avx2, avx512, avx512_bf16, avx512_fp16 or amx: instructions of the C++ kernels on a CPU")
     runner: str = _flag("auto", "auto, torch or a plugin's")
     executor: str = _flag("auto", "auto, inprocess, multiprocess (the model in a process of its own) or a plugin's")
     sampler: str = _flag("auto", "auto, default or a plugin's")

@@ -21,7 +21,7 @@ from octavo.plugins.registries import Registries
 AUTO = "auto"
 DTYPES = tuple(DTYPE_BYTES)
 MAX_BLOCK_SIZE = 256
-CPU_ISAS = ("portable", "avx2", "avx512", "avx512_bf16", "amx")
+CPU_ISAS = ("portable", "avx2", "avx512", "avx512_bf16", "avx512_fp16", "amx")
 DEFAULT_RUNNER = "torch"
 DEFAULT_SAMPLER = "default"
 

@@ -17,7 +17,7 @@ class CpuAttention(AttentionBackend):
     Rows without a request put out zeros.
 
     Args:
-        isa: "portable", "avx2", "avx512" or "avx512_bf16"; None takes that of other ops. Raises ValueError if the host lacks it.
+        isa: the name of an `Isa` in lower case; None takes that of other ops. Raises ValueError if the host lacks it.
     """
 
     name = "cpu"

@@ -5,7 +5,7 @@ from ctypes import c_float, c_int32, c_int64, c_void_p
 
 import torch
 
-ABI_VERSION = 5
+ABI_VERSION = 6
 TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """The element types that the library knows, with their numbers."""
 ACTIVATIONS = {"silu": 0, "gelu_tanh": 1}
@@ -148,6 +148,7 @@ class Packing(ctypes.Structure):
         ("num_outputs", c_int64),
         ("gated", c_int32),
         ("type", c_int32),
+        ("isa", c_int32),
         ("num_threads", c_int32),
     )
 

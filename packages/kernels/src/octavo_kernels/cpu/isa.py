@@ -11,7 +11,8 @@ class Isa(IntEnum):
     AVX2 = 1
     AVX512 = 2
     AVX512_BF16 = 3
-    AMX = 4
+    AVX512_FP16 = 4
+    AMX = 5
 
 
 def supported_isas(library: ctypes.CDLL) -> tuple[Isa, ...]:

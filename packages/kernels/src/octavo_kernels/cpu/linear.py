@@ -13,21 +13,22 @@ from octavo_kernels.cpu.calls import submit
 from octavo_kernels.cpu.isa import Isa
 
 
-def packed_bytes(library: ctypes.CDLL, num_outputs: int, num_inputs: int, dtype: torch.dtype, *, gated: bool) -> int:
-    """Bytes that weights [O, I] of a type take once they are packed."""
-    task = Packing(None, None, 0, num_inputs, num_outputs, gated, TYPES[dtype], 1)
+def packed_bytes(library: ctypes.CDLL, num_outputs: int, num_inputs: int, dtype: torch.dtype, *, isa: Isa, gated: bool) -> int:
+    """Bytes that weights [O, I] of a type take once they are packed for an instruction set."""
+    task = Packing(None, None, 0, num_inputs, num_outputs, gated, TYPES[dtype], isa, 1)
     num_bytes = int(library.octavo_packed_bytes(ctypes.byref(task)))
     assert num_bytes > 0, f"no linear layer has {num_outputs} outputs of {num_inputs} inputs"
     return num_bytes
 
 
-def pack(library: ctypes.CDLL, weight: Tensor, packed: Tensor | None = None, *, gated: bool = False) -> Tensor:
-    """Lay weights out as the kernels read them, alike for all instruction sets.
+def pack(library: ctypes.CDLL, weight: Tensor, packed: Tensor | None = None, *, isa: Isa, gated: bool = False) -> Tensor:
+    """Lay weights out as the kernels of an instruction set read them; those but "avx512_fp16" read the same.
 
     Args:
         library: from `load_library`.
         weight: [O, I], the last dimension contiguous.
         packed: uint8 of `packed_bytes`, starting at a multiple of 64, which is written; None takes new memory.
+        isa: that is going to multiply with them.
         gated: whether the first half of the outputs are gates and the second what they are multiplied with.
 
     Returns:
@@ -36,10 +37,10 @@ def pack(library: ctypes.CDLL, weight: Tensor, packed: Tensor | None = None, *, 
     num_outputs, num_inputs = weight.shape
     assert weight.stride(1) == 1 or num_inputs == 1
     if packed is None:
-        packed = torch.empty(packed_bytes(library, num_outputs, num_inputs, weight.dtype, gated=gated), dtype=torch.uint8)
+        packed = torch.empty(packed_bytes(library, num_outputs, num_inputs, weight.dtype, isa=isa, gated=gated), dtype=torch.uint8)
     assert packed.dtype == torch.uint8
     assert packed.is_contiguous()
-    assert packed.numel() == packed_bytes(library, num_outputs, num_inputs, weight.dtype, gated=gated)
+    assert packed.numel() == packed_bytes(library, num_outputs, num_inputs, weight.dtype, isa=isa, gated=gated)
     assert packed.data_ptr() % 64 == 0
     task = Packing(
         weight.data_ptr(),
@@ -49,6 +50,7 @@ def pack(library: ctypes.CDLL, weight: Tensor, packed: Tensor | None = None, *, 
         num_outputs,
         gated,
         TYPES[weight.dtype],
+        isa,
         torch.get_num_threads(),
     )
     check_status(library.octavo_pack_linear(ctypes.byref(task)), "pack_linear")
@@ -67,12 +69,13 @@ def linear(
 ) -> None:
     """out = x Wᵀ + bias, and + residual where there is one, with sums in float32, rounded once.
 
-    The order of a row's sums depends on I and the instruction set alone: not on the other rows nor on the number of threads.
+    "avx512_fp16" sums 64 products of bfloat16 at a time in half precision, with less error than the rounding makes. The order of a row's
+    sums depends on I and the instruction set alone: not on the other rows nor on the number of threads.
 
     Args:
         library: from `load_library`.
         x: [N, I], the last dimension contiguous.
-        packed: of weights [O, I] of x's type.
+        packed: of weights [O, I] of x's type, for `isa`.
         bias: [O], contiguous, of x's type.
         out: [N, O] of x's type, the last dimension contiguous; written.
         residual: like out; may be it.
@@ -118,7 +121,7 @@ def linear_largest(library: ctypes.CDLL, x: Tensor, packed: Tensor, bias: Tensor
 def _describe(library: ctypes.CDLL, x: Tensor, packed: Tensor, bias: Tensor | None, num_outputs: int, isa: Isa, *, gated: bool) -> Linear:
     num_rows, num_inputs = x.shape
     assert _has_plain_rows(x)
-    assert packed.numel() == packed_bytes(library, num_outputs, num_inputs, x.dtype, gated=gated)
+    assert packed.numel() == packed_bytes(library, num_outputs, num_inputs, x.dtype, isa=isa, gated=gated)
     task = Linear()
     task.x, task.x_stride = x.data_ptr(), x.stride(0)
     task.packed = packed.data_ptr()

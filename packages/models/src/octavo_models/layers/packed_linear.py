@@ -23,19 +23,19 @@ class PackedLinear(LinearMethod):
     """
 
     def __init__(self, isa: Isa) -> None:
-        self._isa = int(isa)
+        self._isa = isa
         self._pages: LargePages | None = None
 
     def create_weights(self, layer: Linear, dtype: torch.dtype) -> None:
         UnquantizedLinear().create_weights(layer, dtype)
 
     def reserve(self, layers: Sequence[Linear]) -> None:
-        self._pages = LargePages(_library(), [_packed_bytes(layer) for layer in layers])
+        self._pages = LargePages(_library(), [self._packed_bytes(layer) for layer in layers])
 
     def finish_loading(self, layer: Linear) -> None:
-        pages = self._pages or LargePages(_library(), [_packed_bytes(layer)])
-        packed = pages.take(_packed_bytes(layer))
-        pack(_library(), layer.weight.data, packed, gated=layer.is_gated)
+        pages = self._pages or LargePages(_library(), [self._packed_bytes(layer)])
+        packed = pages.take(self._packed_bytes(layer))
+        pack(_library(), layer.weight.data, packed, isa=self._isa, gated=layer.is_gated)
         if pages.is_used_up:
             self._pages = None
         layer.packed_dtype = layer.weight.dtype
@@ -43,26 +43,30 @@ class PackedLinear(LinearMethod):
         layer.packed = nn.Parameter(packed, requires_grad=False)
 
     def apply(self, layer: Linear, x: Tensor) -> Tensor:
-        return _multiply(layer, x, None, self._isa)
+        return _multiply(layer, x, None, int(self._isa))
 
     def apply_add(self, layer: Linear, x: Tensor, residual: Tensor) -> Tensor:
         if residual.dtype != x.dtype:
             return super().apply_add(layer, x, residual)
-        return _multiply(layer, x, residual, self._isa)
+        return _multiply(layer, x, residual, int(self._isa))
 
     def apply_gated(self, layer: Linear, x: Tensor, activation: str) -> Tensor:
         assert layer.is_gated
         assert x.dtype == layer.packed_dtype
         run = library.linear_gated if is_plain(x) else torch.ops.octavo.linear_gated
-        gated: Tensor = run(x, layer.packed, _bias(layer), layer.num_outputs // 2, activation, self._isa)
+        gated: Tensor = run(x, layer.packed, _bias(layer), layer.num_outputs // 2, activation, int(self._isa))
         return gated
 
     def apply_largest(self, layer: Linear, x: Tensor) -> Tensor:
         assert not layer.is_gated
         assert x.dtype == layer.packed_dtype
         run = library.linear_largest if is_plain(x) else torch.ops.octavo.linear_largest
-        largest: Tensor = run(x, layer.packed, _bias(layer), layer.num_outputs, self._isa)
+        largest: Tensor = run(x, layer.packed, _bias(layer), layer.num_outputs, int(self._isa))
         return largest
+
+    def _packed_bytes(self, layer: Linear) -> int:
+        num_outputs, num_inputs = layer.weight.shape
+        return packed_bytes(_library(), num_outputs, num_inputs, layer.weight.dtype, isa=self._isa, gated=layer.is_gated)
 
 
 def _multiply(layer: Linear, x: Tensor, residual: Tensor | None, isa: int) -> Tensor:
@@ -75,11 +79,6 @@ def _multiply(layer: Linear, x: Tensor, residual: Tensor | None, isa: int) -> Te
 
 def _bias(layer: Linear) -> Tensor | None:
     return layer.bias if layer.adds_bias else None
-
-
-def _packed_bytes(layer: Linear) -> int:
-    num_outputs, num_inputs = layer.weight.shape
-    return packed_bytes(_library(), num_outputs, num_inputs, layer.weight.dtype, gated=layer.is_gated)
 
 
 def _library() -> ctypes.CDLL:

@@ -9,7 +9,7 @@
 // on, so that the order of a row's sums depends on its own context alone.
 constexpr int32_t TILE_KEYS = 64;
 constexpr int32_t SPLIT_KEYS = OCTAVO_SPLIT_KEYS;
-constexpr int32_t TILE_ROWS = 30;  // (token, query head) pairs that are computed together
+constexpr int32_t TILE_ROWS = 60;  // (token, query head) pairs that are computed together
 
 // Head sizes are rounded up to this many elements in scratch memory.
 constexpr int32_t HEAD_PADDING = 16;

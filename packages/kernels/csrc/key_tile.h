@@ -55,7 +55,7 @@ class Ahead {
   void fetch(int32_t lines) {
     for (; lines > 0 && row_ < num_rows_; ++row_) {
       const T* row = row_ < tile_->count ? tile_->keys[row_] : tile_->values[row_ - tile_->count];
-      for (int32_t byte = 0; byte < bytes_; byte += LINE, --lines) __builtin_prefetch(reinterpret_cast<const char*>(row) + byte);
+      for (int32_t byte = 0; byte < bytes_; byte += LINE, --lines) __builtin_prefetch(reinterpret_cast<const char*>(row) + byte, 0, 2);
     }
   }
 

@@ -14,6 +14,7 @@ class SchedulerConfig:
         policy: name in the registry of scheduler policies.
         step_time_s: seconds that a full step should take: the runner measures how many tokens that are, and the budget is lowered to
             them when it has started. None: the budget is as it stands.
+        context_scale: context in tokens behind which a token of a prompt takes twice as long, and counts twice; 0: all count alike.
     """
 
     max_num_seqs: int
@@ -21,6 +22,7 @@ class SchedulerConfig:
     long_prefill_token_threshold: int = 0
     policy: str = "fcfs"
     step_time_s: float | None = None
+    context_scale: int = 0
 
     @property
     def max_chunk(self) -> int:

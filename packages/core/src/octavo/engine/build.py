@@ -156,7 +156,8 @@ def _with_budget(config: EngineConfig, pool: PoolSize) -> EngineConfig:
     """The configuration with the token budget that the runner measured, where it did."""
     if pool.max_num_batched_tokens is None:
         return config
-    return replace(config, scheduler=replace(config.scheduler, max_num_batched_tokens=pool.max_num_batched_tokens))
+    scheduler = replace(config.scheduler, max_num_batched_tokens=pool.max_num_batched_tokens, context_scale=pool.context_scale)
+    return replace(config, scheduler=scheduler)
 
 
 def _log_decisions(decisions: tuple[Decision, ...]) -> None:

@@ -22,12 +22,14 @@ class PoolSize:
         num_bytes: size of the pool.
         max_num_batched_tokens: token budget of a step, where the configuration leaves it to the runner (`SchedulerConfig.step_time_s`)
             and it is less than what is configured.
+        context_scale: `SchedulerConfig.context_scale`, where that is left to the runner too.
     """
 
     num_blocks: int
     max_model_len: int
     num_bytes: int
     max_num_batched_tokens: int | None = None
+    context_scale: int = 0
 
 
 class ModelRunner(ABC):

@@ -24,12 +24,14 @@ class StepDraft:
 
     Attributes:
         budget: tokens that the step can still take.
+        num_tokens: that it takes.
         removed: ids that the runner is to forget.
         rows: the requests of the step in batch order.
     """
 
     def __init__(self, budget: int, removed: list[str], eos_token_ids: frozenset[int]) -> None:
         self.budget = budget
+        self.num_tokens = 0
         self.removed = removed
         self.rows: list[Row] = []
         self._eos_token_ids = eos_token_ids
@@ -74,6 +76,7 @@ class StepDraft:
         reaches_end = end == known_or_coming
         request.num_scheduled_tokens = end
         self.budget -= count
+        self.num_tokens += count
         self._num_tokens[request.request_id] = count
         self.rows.append((request, request.epoch, reaches_end))
         if reaches_end and request.max_total_tokens > request.num_prompt_tokens:

@@ -14,6 +14,7 @@ from octavo.errors import InvalidRequestError
 from octavo.logprobs import LogprobRows
 from octavo.metrics.stats import EngineCounters, EngineStats, step_token_histogram
 from octavo.request import Request, RequestState
+from octavo.scheduler.cost import affordable_tokens, extra_cost
 from octavo.scheduler.draft import Flight, StepDraft
 from octavo.scheduler.ending import ending_of
 from octavo.scheduler.limits import check_tokens, max_total_tokens
@@ -117,7 +118,7 @@ class Scheduler:
         if plan is not None:
             self._counters.steps += 1
             if draft.rows:
-                self._step_tokens.observe(self._config.max_num_batched_tokens - draft.budget)
+                self._step_tokens.observe(draft.num_tokens)
             self._flights.append(Flight(plan.step_id, draft.rows))
         return plan
 
@@ -199,10 +200,11 @@ class Scheduler:
             request = running[index]
             index += 1
             num_tokens = len(request.token_ids) + request.num_pending
-            count = num_tokens - request.num_scheduled_tokens
+            context, later = request.num_scheduled_tokens, len(running) - index
+            count, extra = num_tokens - context, 0
             if count > 1:
                 # A long prompt leaves one token of the budget to each request after it: those that generate never pause.
-                count = min(count, self._chunk, max(1, draft.budget - (len(running) - index)))
+                count, extra = self._chunk_of(count, context, max(1, draft.budget - later))
             elif count == 0 or (request.num_pending and num_tokens >= request.max_total_tokens):
                 continue
             blocks = self._extend(request, request.num_scheduled_tokens + count, draft)
@@ -210,6 +212,13 @@ class Scheduler:
                 return
             draft.carry_on(request, blocks)
             self._run(request, count, draft)
+            draft.budget -= extra
+
+    def _chunk_of(self, count: int, context: int, budget: int) -> tuple[int, int]:
+        """How many of the next `count` tokens of a prompt a step runs, and what they take of its budget besides."""
+        scale = self._config.context_scale
+        count = min(count, self._chunk, affordable_tokens(budget, context, scale))
+        return count, min(extra_cost(count, context, scale), budget - count)
 
     def _extend(self, request: Request, num_tokens: int, draft: StepDraft) -> list[list[int]] | None:
         """Find room for a running request, at the cost of the last ones; None where it had to give way itself."""
@@ -237,7 +246,7 @@ class Scheduler:
             if request is self._refused and self._cache.num_free <= self._free_when_refused:
                 return
             prefix = self._find_cached(request)
-            count = min(len(request.token_ids) - prefix.num_tokens, self._chunk, draft.budget)
+            count, extra = self._chunk_of(len(request.token_ids) - prefix.num_tokens, prefix.num_tokens, draft.budget)
             block_ids = self._cache.allocate(request, prefix, prefix.num_tokens + count, headroom=len(self._running))
             if block_ids is None:
                 self._refused, self._free_when_refused = request, self._cache.num_free
@@ -250,6 +259,7 @@ class Scheduler:
                 self._note_first_admission(request, prefix.num_tokens, now)
             draft.add(request, prefix, block_ids)
             self._run(request, count, draft)
+            draft.budget -= extra
 
     def _find_cached(self, request: Request) -> CachedPrefix:
         """The cached prefix that a request may skip: nothing of a prompt whose tokens it has to see."""

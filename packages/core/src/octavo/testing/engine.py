@@ -90,6 +90,7 @@ def fake_engine(
     max_num_seqs: int = 4,
     max_num_batched_tokens: int = 32,
     long_prefill_token_threshold: int = 0,
+    context_scale: int = 0,
     max_model_len: int = 128,
     enable_prefix_caching: bool = True,
     vocab_size: int = 1000,
@@ -108,6 +109,7 @@ def fake_engine(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         long_prefill_token_threshold=long_prefill_token_threshold,
+        context_scale=context_scale,
     )
     cache = KVCacheManager(groups, num_blocks, max_step_tokens=config.max_chunk, enable_prefix_caching=enable_prefix_caching, clock=clock)
     scheduler = Scheduler(

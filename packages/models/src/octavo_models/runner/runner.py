@@ -147,8 +147,8 @@ class TorchModelRunner(ModelRunner):
             block_size=block_size,
             num_groups=len(self._groups),
         )
-        self.decisions = (*self.decisions, budget)
-        return replace(size, max_num_batched_tokens=int(budget.value))
+        self.decisions = (*self.decisions, *budget.decisions)
+        return replace(size, max_num_batched_tokens=budget.max_num_batched_tokens, context_scale=budget.context_scale)
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Run one step."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -9,16 +10,30 @@ from octavo.config.engine import Decision
 from octavo.config.scheduler import SchedulerConfig
 from octavo.sampling_params import SamplingParams
 from octavo.scheduler.plan import StepPlan
+from octavo.types import NULL_BLOCK
 from octavo_models.runner.memory_profile import largest_step
 
 TRIAL_TOKENS = 128
+TRIAL_CONTEXT = 2048
+LEAST_CONTEXT = 256
+"""Behind fewer tokens the difference is too small to be measured."""
 TIMED_RUNS = 2
+
+
+@dataclass(frozen=True)
+class StepBudget:
+    """`SchedulerConfig.max_num_batched_tokens` and `context_scale` as measured, with the reasons."""
+
+    max_num_batched_tokens: int
+    context_scale: int
+    decisions: tuple[Decision, ...]
 
 
 def measure_budget(
     run: Callable[[StepPlan], object], config: SchedulerConfig, *, max_model_len: int, block_size: int, num_groups: int
-) -> Decision:
-    """The token budget of a step, from the time that a prompt of 128 tokens takes, after one run to warm up.
+) -> StepBudget:
+    """The token budget of a step, from the time that a prompt of 128 tokens takes, after one run to warm up; and what a context costs, from
+    the time that they take behind 2,048 others.
 
     Time grows with the tokens, as it does on a CPU. The budget is a multiple of the block, at least 128 and what one token for each
     request takes, at most the budget that is configured.
@@ -41,7 +56,31 @@ def measure_budget(
     reason = f"{num_tokens} tokens take {seconds * 1000:.0f} ms, and a full step about {config.step_time_s * 1000:.0f} ms"
     if budget != affordable:
         reason += f" with {affordable:,}; it is between {least:,} and {config.max_num_batched_tokens:,}"
-    return Decision(name="max_num_batched_tokens", value=str(budget), reason=reason)
+    decision = Decision(name="max_num_batched_tokens", value=str(budget), reason=reason)
+    context = min(TRIAL_CONTEXT, max_model_len - num_tokens) // block_size * block_size
+    if context < LEAST_CONTEXT:
+        return StepBudget(budget, 0, (decision,))
+    later = min(_seconds(run, _behind(prompt, context, block_size)) for _ in range(TIMED_RUNS))
+    # seconds * (1 + context / scale) = later
+    scale = max(1, round(context * seconds / max(later - seconds, seconds / 100)))
+    reason = f"{num_tokens} tokens behind {context:,} others take {later * 1000:.0f} ms"
+    return StepBudget(budget, scale, (decision, Decision(name="context_scale", value=str(scale), reason=reason)))
+
+
+def _behind(prompt: StepPlan, context: int, block_size: int) -> StepPlan:
+    """The same tokens behind others, whose KV is that of the null block."""
+    blocks = [NULL_BLOCK] * (context // block_size)
+    added = [
+        replace(
+            request,
+            token_ids=[0] * context + request.token_ids,
+            num_prompt_tokens=context + request.num_prompt_tokens,
+            num_computed_tokens=context,
+            block_ids=[blocks + own for own in request.block_ids],
+        )
+        for request in prompt.added
+    ]
+    return replace(prompt, added=added)
 
 
 def _seconds(run: Callable[[StepPlan], object], prompt: StepPlan) -> float:

@@ -1,0 +1,40 @@
+"""Tokens of prompts count by what they look back at."""
+
+import pytest
+
+from octavo.scheduler.cost import LEAST_CHUNK, affordable_tokens, extra_cost
+from octavo.testing.engine import fake_engine
+
+
+@pytest.mark.parametrize("context", [0, 100, 5000])
+@pytest.mark.parametrize("budget", [64, 256, 2048])
+def test_what_is_affordable_costs_the_budget(budget: int, context: int) -> None:
+    count = affordable_tokens(budget, context, 1000)
+    cost = count + extra_cost(count, context, 1000)
+    assert count <= budget
+    assert count == LEAST_CHUNK or budget - (2 + context / 1000 + count / 1000) <= cost <= budget + 1
+
+
+def test_without_a_scale_all_tokens_count_alike() -> None:
+    assert affordable_tokens(300, 10_000, 0) == 300
+    assert extra_cost(300, 10_000, 0) == 0
+
+
+def test_a_small_budget_is_not_exceeded() -> None:
+    assert affordable_tokens(3, 100_000, 100) == 3
+
+
+def test_chunks_of_a_long_prompt_shrink_and_those_that_generate_never_pause() -> None:
+    engine = fake_engine(num_blocks=600, max_model_len=8192, max_num_seqs=4, max_num_batched_tokens=256, context_scale=1000)
+    engine.add("short", [5] * 4, max_tokens=400)
+    engine.step()
+    engine.add("long", [6] * 8000, max_tokens=1)
+    chunks = []
+    while not engine.tokens["long"]:
+        before = len(engine.tokens["short"])
+        engine.step()
+        assert len(engine.tokens["short"]) == before + 1
+        chunks.append(engine.plans[-1].num_tokens["long"])
+    assert 200 <= chunks[0] <= 255
+    assert chunks[:-1] == sorted(chunks[:-1], reverse=True)
+    assert LEAST_CHUNK <= chunks[-2] <= 32

@@ -38,3 +38,11 @@ def test_chunks_of_a_long_prompt_shrink_and_those_that_generate_never_pause() ->
     assert 200 <= chunks[0] <= 255
     assert chunks[:-1] == sorted(chunks[:-1], reverse=True)
     assert LEAST_CHUNK <= chunks[-2] <= 32
+
+
+def test_a_prompt_behind_one_that_takes_the_whole_budget_waits_and_shares_its_blocks() -> None:
+    engine = fake_engine(num_blocks=600, max_model_len=8192, max_num_seqs=4, max_num_batched_tokens=256, context_scale=1000)
+    for index in range(3):
+        engine.add(str(index), [6] * 2000 + [7 + index] * 16, max_tokens=1)
+    engine.run()
+    assert sum(plan.total_tokens for plan in engine.plans) == 2016 + 2 * 16

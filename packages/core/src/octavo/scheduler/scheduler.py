@@ -217,7 +217,10 @@ class Scheduler:
     def _chunk_of(self, count: int, context: int, budget: int) -> tuple[int, int]:
         """How many of the next `count` tokens of a prompt a step runs, and what they take of its budget besides."""
         scale = self._config.context_scale
-        count = min(count, self._chunk, affordable_tokens(budget, context, scale))
+        count, affordable = min(count, self._chunk), affordable_tokens(budget, context, scale)
+        if count > affordable:
+            # Nothing is left for prompts behind it, which may come to share what it is computing.
+            return affordable, budget - affordable
         return count, min(extra_cost(count, context, scale), budget - count)
 
     def _extend(self, request: Request, num_tokens: int, draft: StepDraft) -> list[list[int]] | None:

@@ -20,7 +20,7 @@ POST = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n"
 
 
 class Application:
-    """Answers with the length of the body; waits for `may_answer` where the path is /wait."""
+    """Answers with the length of the body; waits for `may_answer` where the path is /wait, and for the client to go at /listen."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -39,6 +39,10 @@ class Application:
             body += message["body"]
             if not message["more_body"]:
                 break
+        if scope["path"] == "/listen":
+            assert (await receive())["type"] == "http.disconnect"
+            self.gone.set()
+            return
         if scope["path"] == "/wait":
             await self.may_answer.wait()
         answer = str(len(body)).encode()
@@ -242,6 +246,23 @@ def test_requests_that_wait_behind_another_are_few(run: Run) -> None:
         await flood.send((HEAD.replace(b"/a", b"/wait") + b"\r\n") * 1000)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await flood.answer()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("num_waiting", "is_first_answered"), [(0, False), (0, True), (1, False), (1, True), (http_protocol.MAX_PIPELINED + 1, False)]
+)
+def test_who_hangs_up_ends_the_request_that_is_being_answered(run: Run, num_waiting: int, is_first_answered: bool) -> None:
+    async def scenario(site: Site) -> None:
+        client = await site.connect()
+        listen = (HEAD.replace(b"/a", b"/listen") + b"\r\n") * (1 + num_waiting)
+        await client.send(HEAD + b"\r\n" + listen if is_first_answered else listen)
+        if is_first_answered:
+            await client.answer()
+        if num_waiting <= http_protocol.MAX_PIPELINED:
+            client.writer.close()
+        await site.app.gone.wait()
 
     run(scenario)
 

@@ -30,6 +30,7 @@ def test_keys_of_the_environment_count_where_there_are_no_others() -> None:
         ("", "has no key"),
         ("# nothing\n", "has no key"),
         ("two words", "line 1 is neither"),
+        ("a: secret\nb:secret2", "line 2 may be a name and a key"),
         ("a: secret\na: other", "named 'a'"),
         ("a: secret\nb: secret", "given twice"),
         ("clé", "characters"),
@@ -41,6 +42,13 @@ def test_a_file_that_cannot_be_is_refused_without_its_keys(tmp_path: Path, text:
     with pytest.raises(ConfigurationError, match=message) as refused:
         collect_keys([], file, ())
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("given", [[""], [" "], [","], ["", ","]])
+def test_a_flag_without_a_key_does_not_open_the_server(given: list[str]) -> None:
+    for environment in ((), ("a",)):
+        with pytest.raises(ConfigurationError, match="--api-key has no key"):
+            collect_keys(given, None, environment)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What becomes of a command line."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,7 +62,14 @@ def test_a_configuration_crosses_to_another_process(launch: Callable[..., Launch
         (("--root-path", "octavo"), "--root-path 'octavo'"),
         (("--max-request-bytes", "much"), "--max-request-bytes 'much'"),
         (("--ssl-keyfile", "k"), "--ssl-certfile"),
+        (("--ssl-ca-certs", "a", "--ssl-cert-reqs", "2"), "--ssl-ca-certs, --ssl-cert-reqs without a certificate"),
+        (("--ssl-ciphers", "a"), "--ssl-ciphers without a certificate"),
+        (("--ssl-certfile", "c", "--ssl-cert-reqs", "1"), "give --ssl-ca-certs"),
+        (("--ssl-certfile", "c", "--ssl-ca-certs", "a"), "give --ssl-cert-reqs"),
         (("--ssl-certfile", "/nowhere"), "/nowhere"),
+        (("--shutdown-timeout", "inf"), "--shutdown-timeout inf"),
+        (("--sse-keep-alive-interval", "inf"), "--sse-keep-alive-interval inf"),
+        (("--api-key", ""), "--api-key has no key"),
         (("--log-format", "xml"), "--log-format 'xml'"),
         (("--loop", "twisted"), "--loop 'twisted'"),
         (("--port", "65536"), "--port"),
@@ -99,4 +107,23 @@ def test_the_plugin_brings_nothing_heavy() -> None:
 def test_tls_needs_files_that_belong_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     (tmp_path / "cert").write_text("no certificate")
     assert run(["serve", "--ssl-certfile", str(tmp_path / "cert")]) == 2
-    assert "TLS with" in capsys.readouterr().err
+    assert f"--ssl-certfile {tmp_path / 'cert'} cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl to make a certificate with")
+def test_flags_of_tls_are_blamed_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    certificate, key, encrypted = (str(tmp_path / name) for name in ("cert", "key", "encrypted"))
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate]
+    subprocess.run(make, check=True, capture_output=True)
+    subprocess.run(["openssl", "rsa", "-aes128", "-passout", "pass:a", "-in", key, "-out", encrypted], check=True, capture_output=True)
+
+    def refusal(*flags: str) -> str:
+        assert run(["serve", "--ssl-certfile", certificate, *flags]) == 2
+        return capsys.readouterr().err
+
+    assert "without --ssl-keyfile the key is in that file, too" in refusal()
+    assert "is encrypted" in refusal("--ssl-keyfile", encrypted)
+    assert "--ssl-ciphers 'nonsense' cannot be used: No cipher can be selected." in refusal(
+        "--ssl-keyfile", key, "--ssl-ciphers", "nonsense"
+    )
+    assert f"--ssl-ca-certs {key} cannot be used" in refusal("--ssl-keyfile", key, "--ssl-ca-certs", key, "--ssl-cert-reqs", "2")

@@ -14,6 +14,9 @@ from octavo.errors import EngineDeadError, InvalidRequestError, RequestFailedErr
 from octavo_server.dialects import encoded_error
 from octavo_server.errors import SERVER_ERROR, ApiError, engine_lost, internal
 
+MAX_MESSAGE = 1000
+"""Characters of a message; those that quote a value cut it long before."""
+
 _LOCATIONS = frozenset({"body", "query", "path", "header"})
 
 
@@ -55,6 +58,11 @@ def _invalid(error: RequestValidationError) -> ApiError:
     return ApiError(400, f"{param or 'the body'}{given}: {first['msg']}", param=param)
 
 
+def _bounded(message: str) -> str:
+    """A message that stays one for people, whatever of a request it quotes."""
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+
+
 def _http_error(error: HTTPException) -> ApiError:
     message = str(error.detail)
     if error.status_code == HTTPStatus.NOT_FOUND:
@@ -67,7 +75,7 @@ def _http_error(error: HTTPException) -> ApiError:
 
 _CONVERSIONS: dict[type[Exception], Callable[[Any], ApiError]] = {
     ApiError: lambda error: error,
-    InvalidRequestError: lambda error: ApiError(400, str(error), param=error.param, code=error.code),
+    InvalidRequestError: lambda error: ApiError(400, _bounded(str(error)), param=error.param, code=error.code),
     EngineDeadError: lambda error: engine_lost(str(error)),
     RequestFailedError: lambda error: ApiError(500, str(error), kind=SERVER_ERROR, code="request_failed"),
     RequestValidationError: _invalid,

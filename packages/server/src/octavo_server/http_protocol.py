@@ -51,6 +51,7 @@ class Protocol(HttpToolsProtocol):
         self._deadline: float | None = None
         self._has_heard = False
         self._num_unread = 0
+        self._answering: Any = None
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection, in the place of one that is idle where there are too many, or refuse it."""
@@ -63,8 +64,9 @@ class Protocol(HttpToolsProtocol):
             self._room.note_idle(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget it."""
+        """Forget it, and end the request that is being answered."""
         self._room.note_busy(self.transport)
+        self._end_request()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -84,7 +86,7 @@ class Protocol(HttpToolsProtocol):
                 self._refuse(ApiError(431, f"the head of the request is longer than {MAX_HEAD_BYTES:,} bytes: send fewer headers"))
             elif len(self.pipeline) > MAX_PIPELINED:
                 # An earlier answer is under way, so nothing can be said.
-                self.transport.close()
+                self._hang_up()
 
     def look(self, now_s: float) -> None:
         """Hang up on a client that takes too long; called now and then, with a time that stands still while this process does."""
@@ -121,6 +123,9 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The head is whole."""
         super().on_headers_complete()
+        # `cycle` is the request that came last; where a client sends several at once, that one waits in the pipeline.
+        if not self.pipeline:
+            self._answering = self.cycle
         self._num_unread = 0
         self._enter(_Phase.BODY)
 
@@ -140,6 +145,8 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The answer is whole."""
         is_last = not self.pipeline
+        if not is_last:
+            self._answering = self.pipeline[-1][0]
         super().on_response_complete()
         if is_last and self._phase is _Phase.ANSWERING:
             self._rest()
@@ -165,16 +172,25 @@ class Protocol(HttpToolsProtocol):
         body = encoded_error(problem, dict(self.scope)) if self._phase is _Phase.BODY else problem.encoded()
         self._enter(_Phase.REFUSED)
         self._unset_keepalive_if_required()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
         if not can_say:
-            self.transport.close()
+            self._hang_up()
             return
+        self._end_request()
         self.transport.write(_response(problem, body))
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
+
+    def _hang_up(self) -> None:
+        self._end_request()
+        self.transport.close()
+
+    def _end_request(self) -> None:
+        """Tell the application that nobody waits for its answer any more: it ends the request, and nothing of it is written."""
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def _can_say(self) -> bool:
         """Whether no other answer is under way on this connection."""

@@ -22,7 +22,10 @@ def collect_keys(given: Iterable[str], file: Path | None, environment: tuple[str
     Raises:
         ConfigurationError: the file cannot be read or has no key, or a key or a name cannot be. No message has a key in it.
     """
-    typed = [key for text in given for key in split_names(text)]
+    flags = list(given)
+    typed = [key for text in flags for key in split_names(text)]
+    if flags and not typed:
+        raise ConfigurationError("--api-key has no key: give one, or leave the flag out to serve everybody")
     if file is None and not typed:
         typed = list(environment)
     pairs = [(None, key) for key in typed] + ([] if file is None else _read(file))
@@ -53,6 +56,11 @@ def _read(file: Path) -> list[tuple[str | None, str]]:
         match = _NAMED.fullmatch(line)
         if match is None and (" " in line or "\t" in line):
             raise ConfigurationError(f"--api-key-file {file} line {number} is neither 'KEY' nor 'NAME: KEY'")
+        if match is None and ":" in line:
+            raise ConfigurationError(
+                f"--api-key-file {file} line {number} may be a name and a key, or a key with a colon: "
+                "write a blank behind the name's colon, and give keys with colons a name"
+            )
         pairs.append((match["name"], match["key"]) if match else (None, line))
     if not pairs:
         raise ConfigurationError(f"--api-key-file {file} has no key: write one a line, as 'KEY' or 'NAME: KEY'")

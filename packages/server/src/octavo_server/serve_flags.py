@@ -1,7 +1,9 @@
 """Flags of `octavo serve` beside those of the engine, and the configuration that becomes of them."""
 
+import math
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -154,6 +156,8 @@ def server_config(
     loop: str,
     root_path: str,
     metrics_prefix: str,
+    shutdown_timeout_s: float,
+    sse_keepalive_s: float,
     **same: Any,
 ) -> ServerConfig:
     """The configuration that flags ask for; those that need no look are taken over under their names.
@@ -172,6 +176,8 @@ def server_config(
         loop=check_choice("--loop", loop, LOOPS),
         root_path=_path(root_path),
         metrics_prefix=check_prefix(metrics_prefix),
+        shutdown_timeout_s=_seconds("--shutdown-timeout", shutdown_timeout_s),
+        sse_keepalive_s=_seconds("--sse-keep-alive-interval", sse_keepalive_s),
         **same,
     )
 
@@ -186,11 +192,17 @@ def cors_config(
 
 
 def tls_config(certificate: str | None, key: str | None, *, authorities: str | None, client: int, ciphers: str | None) -> TlsConfig | None:
-    """What flags say of TLS; None without a certificate. Raises `ConfigurationError` for a key alone."""
+    """What flags say of TLS; None without any. Raises `ConfigurationError` for flags that do nothing without another one."""
+    given = {"--ssl-keyfile": key, "--ssl-ca-certs": authorities, "--ssl-cert-reqs": client or None, "--ssl-ciphers": ciphers}
+    names = [name for name, value in given.items() if value is not None]
     if certificate is None:
-        if key is not None:
-            raise ConfigurationError("--ssl-keyfile needs a certificate: give --ssl-certfile, too")
+        if names:
+            raise ConfigurationError(f"{', '.join(names)} without a certificate: give --ssl-certfile, too")
         return None
+    if client and authorities is None:
+        raise ConfigurationError(f"--ssl-cert-reqs {client} needs what clients' certificates are checked with: give --ssl-ca-certs, too")
+    if authorities is not None and not client:
+        raise ConfigurationError("--ssl-ca-certs without --ssl-cert-reqs checks nobody: give --ssl-cert-reqs 1 or 2, too")
     return TlsConfig(certificate=certificate, key=key, client_authorities=authorities, client_certificates=client, ciphers=ciphers)
 
 
@@ -199,20 +211,41 @@ def _checked(tls: TlsConfig | None) -> TlsConfig | None:
     if tls is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(tls.certificate, tls.key)
-        if tls.client_authorities is not None:
+    holds_both = "" if tls.key else "; without --ssl-keyfile the key is in that file, too"
+    with _refusing(f"--ssl-certfile {tls.certificate}" + (f" with --ssl-keyfile {tls.key}" if tls.key else ""), holds_both):
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    if tls.client_authorities is not None:
+        with _refusing(f"--ssl-ca-certs {tls.client_authorities}"):
             context.load_verify_locations(tls.client_authorities)
-        if tls.ciphers is not None:
+    if tls.ciphers is not None:
+        with _refusing(f"--ssl-ciphers {tls.ciphers!r}"):
             context.set_ciphers(tls.ciphers)
-    except OSError as error:
-        files = ", ".join(name for name in (tls.certificate, tls.key, tls.client_authorities) if name is not None)
-        raise ConfigurationError(f"TLS with {files} cannot be: {error.strerror or error}") from error
     return tls
+
+
+@contextmanager
+def _refusing(flags: str, hint: str = "") -> Iterator[None]:
+    """What OpenSSL says becomes a refusal of some flags. It says of files that are no PEM only that."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{flags} cannot be used: {' '.join(map(str, error.args[-1:]))}{hint}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{flags} cannot be read: {error.strerror}{hint}") from error
+
+
+def _no_password() -> str:
+    raise ConfigurationError("the key of --ssl-certfile is encrypted, and there is nobody to ask for its passphrase: decrypt it")
 
 
 def _names(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for text in given or () for name in split_names(text))
+
+
+def _seconds(name: str, value: float) -> float:
+    if math.isinf(value):
+        raise ConfigurationError(f"{name} {value} is no number of seconds: give a large one, such as 86400 for a day")
+    return value
 
 
 def _path(root_path: str) -> str:

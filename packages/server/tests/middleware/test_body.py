@@ -29,7 +29,16 @@ def test_a_longer_body_without_a_length_is_413_as_soon_as_it_shows(make_app: Any
     assert ask(make_app(max_request_bytes=1000), "/echo", [b"x" * 900, b"x" * 101, b"x" * 10**6]).status == 413
 
 
-@pytest.mark.parametrize("body", [b"[" * DEEP, b"[" * DEEP + b"]" * DEEP, b'{"a":' * DEEP + b"1" + b"}" * DEEP, b'{"a":[' * DEEP])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * DEEP,
+        b"[" * DEEP + b"]" * DEEP,
+        b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+        b'{"a":[' * DEEP,
+        b'["' + b"x" * (1 << 20) + b'",' + b"[" * DEEP,
+    ],
+)
 def test_json_that_is_nested_without_end_is_400_at_once(make_app: Any, ask: Any, body: bytes) -> None:
     app = make_app()
     start = time.perf_counter()

@@ -1,11 +1,14 @@
 """What `/v1/completions` answers."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from octavo.input.bad_words import bad_token_sequences
 from octavo.testing.model import continuation
+from octavo.text.tokenizer import Tokenizer
 
 WORDS = ("hello", "there", "world")
 
@@ -248,3 +251,28 @@ def test_a_model_may_be_served_under_other_names(with_client: Callable[..., None
             assert (answer.status, answer.error["code"], answer.error["param"]) == (404, "model_not_found", "model")
 
     with_client(scenario, flags={"served_model_names": ("first", "second")})
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/v1/completions", {"prompt": "a"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]})]
+)
+def test_many_bad_words_hold_up_no_stream(
+    with_client: Callable[..., None], monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any]
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def note(words: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+        threads.append(threading.current_thread())
+        return bad_token_sequences(words, tokenizer)
+
+    monkeypatch.setattr("octavo.input.requests.bad_token_sequences", note)
+
+    async def scenario(client: Any) -> None:
+        for num_words in (1, 1000):
+            answer = await client.post(path, {**body, "bad_words": ["therewor"] * num_words, "max_tokens": 1})
+            assert answer.status == 200, answer
+        few, many = threads
+        assert few is threading.current_thread()
+        assert many is not few
+
+    with_client(scenario)

@@ -208,6 +208,7 @@ def test_conversations_become_the_templates(with_client: Callable[..., None], bo
         ({"top_p": 0}, "top_p is 0"),
         ({"top_k": -2}, "top_k is -2"),
         ({"stop_sequences": [""]}, "stop_sequences is ''"),
+        ({"stop_sequences": ["x" * 2000]}, "stop_sequences has a string of 2,000 characters"),
         ({"stop_sequences": "a"}, "stop_sequences"),
         ({"cache_salt": ""}, "cache_salt has 0 characters"),
         ({"system": 5}, "system"),
@@ -241,6 +242,16 @@ def test_what_cannot_be_is_refused_in_anthropics_envelope(
         assert said in refusal(await client.post("/v1/messages", body), 400, "invalid_request_error")
 
     with_client(scenario, words=WORDS)
+
+
+def test_a_refusal_quotes_only_the_beginning_of_what_came(with_client: Callable[..., None]) -> None:
+    async def scenario(client: Any) -> None:
+        body = fields(messages=[{"role": "x" * 1_000_000, "content": "a"}])
+        message = refusal(await client.post("/v1/messages", body), 400, "invalid_request_error")
+        assert message.startswith("messages[0].role: invalid enum value 'xxx")
+        assert len(message) < 300
+
+    with_client(scenario)
 
 
 @pytest.mark.parametrize(

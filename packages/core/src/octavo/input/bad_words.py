@@ -19,5 +19,9 @@ def bad_token_sequences(words: Sequence[str], tokenizer: Tokenizer) -> list[list
         raise InvalidRequestError("bad words need a tokenizer, and this model has none: leave them out", param="bad_words")
     texts = [prefix + word.lstrip() for word in words for prefix in ("", " ")]
     sequences = {tuple(ids) for ids in tokenizer.encode_batch(texts, add_special_tokens=False) if ids} if texts else set()
-    needed = [ids for ids in sequences if not any(ids[start:] in sequences for start in range(1, len(ids)))]
-    return [list(ids) for ids in sorted(needed)]
+    # Backwards, what ends with another one begins with it, and stands right behind it when sorted.
+    needed: list[tuple[int, ...]] = []
+    for ids in sorted(tuple(reversed(ids)) for ids in sequences):
+        if not needed or ids[: len(needed[-1])] != needed[-1]:
+            needed.append(ids)
+    return sorted(list(reversed(ids)) for ids in needed)

@@ -1,5 +1,7 @@
 """Limits on bodies, before anything looks into them: how long, and how deeply nested."""
 
+import asyncio
+
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -8,6 +10,8 @@ from octavo_server.errors import ApiError
 from octavo_server.middleware.json_depth import is_deeper_than
 
 _METHODS_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+_LONG_BODY = 1 << 20
+"""Bytes from here on are looked at in a thread, which numpy lets run beside the streams."""
 
 
 class BodyLimits:
@@ -31,7 +35,8 @@ class BodyLimits:
         if length.isdecimal() and int(length) > self._max_bytes:
             raise self._too_large()
         body = await self._read(receive)
-        if is_deeper_than(body, self._max_depth):
+        is_long = len(body) >= _LONG_BODY
+        if await asyncio.to_thread(is_deeper_than, body, self._max_depth) if is_long else is_deeper_than(body, self._max_depth):
             raise ApiError(400, f"the body nests arrays and objects more than {self._max_depth} deep: send a flatter one")
         await self._app(scope, _replay(body, receive), send)
 

@@ -12,11 +12,12 @@ from octavo_server.protocol.unsupported import Unsupported
 
 MAX_WARNINGS = 256
 MAX_NAME_LENGTH = 64
+MAX_PROBLEM_LENGTH = 200
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 _log = logging.getLogger(__name__)
-_PLACE = re.compile(r"^(?P<problem>.*?)(?: - at `\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_PLACE = " - at `$"
 _MISSING = re.compile(r"^Object missing required field `(.*)`$")
 _JSON_NAMES = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 
@@ -84,12 +85,16 @@ def _json_kind(value: Any) -> str:
 
 def _invalid(text: str) -> ApiError:
     """The decoder's words, with the names that JSON has for types."""
-    match = _PLACE.match(text)
-    assert match is not None
-    problem, path = str(match["problem"]), match["path"]
+    problem, place, path = text.rpartition(_PLACE)
+    if not place:
+        problem, path = text, ""
+    path = path.removesuffix("`").removeprefix(".")
     if missing := _MISSING.match(problem):
         absent = ".".join(part for part in (path, missing[1]) if part)
         return ApiError(400, f"{absent} is missing: send it", param=absent)
+    if len(problem) > MAX_PROBLEM_LENGTH:
+        # It quotes what came.
+        problem = f"{problem[:MAX_PROBLEM_LENGTH]}…"
     param = path.removesuffix("[...]") if path else None
     readable = re.sub(r"`([^`]*)`", lambda quoted: _in_json_words(quoted[1]), problem)
     return ApiError(400, f"{param or 'the body'}: {readable[:1].lower()}{readable[1:]}", param=param)

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from octavo.sampling_params import MAX_BAD_WORDS, MAX_CHOICES, MAX_LOGIT_BIASES, MAX_STOP_STRINGS, SEED_LIMIT
+from octavo_server.protocol.sizes import MAX_STOP_LENGTH
 
 MAX_SALT_LENGTH = 128
 MAX_ID_LENGTH = 128
@@ -29,7 +30,14 @@ Seed = Annotated[int | None, _limited("makes the answer repeatable", **_INT64)]
 MaxTokens = Annotated[int | None, _limited("cap on output tokens, cut to what the context leaves", **_NAT64)]
 MinTokens = Annotated[int | None, _limited("nothing ends the output before", **_NAT64)]
 Stop = Annotated[
-    str | list[str] | None, _limited("strings that end the output", minLength=1, maxItems=MAX_STOP_STRINGS, items={"minLength": 1})
+    str | list[str] | None,
+    _limited(
+        "strings that end the output",
+        minLength=1,
+        maxLength=MAX_STOP_LENGTH,
+        maxItems=MAX_STOP_STRINGS,
+        items={"minLength": 1, "maxLength": MAX_STOP_LENGTH},
+    ),
 ]
 TokenIds = Annotated[list[int] | None, _limited(**_TOKEN_IDS)]
 AllowedTokenIds = Annotated[list[int] | None, _limited("the only tokens that may come", minItems=1, **_TOKEN_IDS)]

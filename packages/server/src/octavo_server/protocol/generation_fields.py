@@ -32,6 +32,7 @@ from octavo_server.protocol.fields import (
     TopP,
     Truncate,
 )
+from octavo_server.protocol.sizes import check_sizes
 
 if TYPE_CHECKING:
     from octavo import AsyncLLM
@@ -127,6 +128,7 @@ class GenerationFields(msgspec.Struct, kw_only=True):
             given["stop"] = [self.stop] if isinstance(self.stop, str) else self.stop
         if self.logit_bias is not None:
             given["logit_bias"] = _biases(self.logit_bias)
+        check_sizes(given, llm.info.vocab_size)
         return llm.default_sampling_params(**given, max_tokens=max_tokens, logprobs=logprobs, prompt_logprobs=prompt_logprobs)
 
     def truncation(self, max_model_len: int, max_tokens: int | None) -> Truncation | None:

@@ -8,6 +8,7 @@ from msgspec import Meta
 from octavo.errors import InvalidRequestError, shown
 from octavo.sampling_params import MAX_STOP_STRINGS, SEED_LIMIT, SamplingParams
 from octavo_server.protocol.fields import CacheSalt, Temperature, TopK, TopP
+from octavo_server.protocol.sizes import MAX_STOP_LENGTH, check_sizes
 
 if TYPE_CHECKING:
     from octavo import AsyncLLM
@@ -36,7 +37,11 @@ OutputLimit = Annotated[
     Meta(description="cap on output tokens, cut to what the context leaves", extra_json_schema={"minimum": 1, "maximum": SEED_LIMIT - 1}),
 ]
 StopSequences = Annotated[
-    list[str] | None, Meta(description="texts that end the output before them", extra_json_schema={"maxItems": MAX_STOP_STRINGS})
+    list[str] | None,
+    Meta(
+        description="texts that end the output before them",
+        extra_json_schema={"maxItems": MAX_STOP_STRINGS, "items": {"maxLength": MAX_STOP_LENGTH}},
+    ),
 ]
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence"]
 
@@ -93,8 +98,10 @@ class MessagesRequest(ConversationRequest, kw_only=True):
             raise InvalidRequestError(f"max_tokens is {shown(self.max_tokens)}, but must be at least 1", param="max_tokens")
         names = ("temperature", "top_p", "top_k")
         given: dict[str, Any] = {name: value for name in names if (value := getattr(self, name)) is not None}
+        given["stop"] = self.stop_sequences or []
         try:
-            return llm.default_sampling_params(**given, stop=self.stop_sequences or [], max_tokens=self.max_tokens)
+            check_sizes(given, llm.info.vocab_size)
+            return llm.default_sampling_params(**given, max_tokens=self.max_tokens)
         except InvalidRequestError as error:
             if error.param != "stop":
                 raise

@@ -8,7 +8,7 @@ from octavo.text.messages import check_messages
 from octavo_server.answers import answer
 from octavo_server.calls import Call
 from octavo_server.in_flight import PromptsInFlight
-from octavo_server.prompt_reading import about_messages, read_conversation
+from octavo_server.prompt_reading import about_messages, beside_streams, read_conversation
 from octavo_server.protocol.body import BodyReader
 from octavo_server.protocol.chat import ChatRequest, ChatResponse
 from octavo_server.protocol.chat_writer import ChatWriter
@@ -42,8 +42,13 @@ async def create_chat_completion(request: Request) -> Response:
         implied_names=fields.implied_names,
     )
     prompt = await read_conversation(body, call.llm, conversation, truncation)
+
+    def open_one() -> PromptsInFlight:
+        # Bad words are tokenized, too.
+        return PromptsInFlight(call, [prompt], params, observations, priority=fields.priority or 0, cache_salt=fields.cache_salt)
+
     try:
-        in_flight = PromptsInFlight(call, [prompt], params, observations, priority=fields.priority or 0, cache_salt=fields.cache_salt)
+        in_flight = await beside_streams(body, open_one)
     except InvalidRequestError as error:
         raise about_messages(error) from error
     heading = Heading(id=f"chatcmpl-{call.request_id}", created=call.created, model=call.model)

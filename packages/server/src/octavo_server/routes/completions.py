@@ -40,7 +40,12 @@ async def create_completion(request: Request) -> Response:
         return call.llm.reader.read(given, numbered=len(given) > 1, add_special_tokens=adds, truncation=truncation)
 
     prompts = await beside_streams(body, read)
-    in_flight = PromptsInFlight(call, prompts, params, observations, priority=fields.priority or 0, cache_salt=fields.cache_salt)
+
+    def open_all() -> PromptsInFlight:
+        # Bad words are tokenized, too.
+        return PromptsInFlight(call, prompts, params, observations, priority=fields.priority or 0, cache_salt=fields.cache_salt)
+
+    in_flight = await beside_streams(body, open_all)
     heading = Heading(id=f"cmpl-{call.request_id}", created=call.created, model=call.model)
     writer = CompletionWriter(heading, fields, prompts, in_flight.requests, call.llm.tokenizer)
     return await answer(request, in_flight, writer, fields, keep_alive_s=state.config.sse_keepalive_s)

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import pytest
 
 from octavo.engine.client_messages import (
@@ -18,7 +20,7 @@ from octavo.logprobs import LogprobRows
 from octavo.sampling_params import SamplingParams
 
 
-def group(token_ids: list[int], n: int) -> list[EngineRequest]:
+def group(token_ids: list[int], n: int, bad_sequences: Sequence[list[int]] = ([1, 2],)) -> list[EngineRequest]:
     return [
         EngineRequest(
             request_id=str(index),
@@ -28,7 +30,7 @@ def group(token_ids: list[int], n: int) -> list[EngineRequest]:
             seed=2**64 - 1 - index,
             leader="0" if index else None,
             tenant="somebody",
-            bad_sequences=[[1, 2]],
+            bad_sequences=list(bad_sequences),
         )
         for index in range(n)
     ]
@@ -42,6 +44,7 @@ def test_a_group_arrives_as_it_was_but_for_the_number_of_its_client() -> None:
     assert [request.client for request in arrived] == [7, 7, 7]
     assert unpack_add(message, client=0) == requests
     assert len(pack_add(group([1] * 10_000, 3))) < len(pack_add(group([1] * 10_000, 1))) + 1000
+    assert len(pack_add(group([1], 3, [[1] * 10_000]))) < len(pack_add(group([1], 1, [[1] * 10_000]))) + 1000
 
 
 def test_what_is_too_long_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,8 @@ def pack_add(requests: Sequence[EngineRequest]) -> bytes:
     """The `Add` for the requests of one prompt, encoded. Raises `InvalidRequestError` where it becomes too long to be sent."""
     first, *others = requests
     assert all(other.token_ids is first.token_ids for other in others), "the requests of a group share their prompt"
-    packed = encode(Add(requests=[first, *(msgspec.structs.replace(other, token_ids=[]) for other in others)]))
+    assert all(other.bad_sequences == first.bad_sequences for other in others), "the requests of a group share their bad words"
+    packed = encode(Add(requests=[first, *(msgspec.structs.replace(other, token_ids=[], bad_sequences=[]) for other in others)]))
     if len(packed) > MAX_REQUEST_BYTES:
         raise InvalidRequestError(
             f"the request takes {len(packed):,} bytes on its way to the engine, and at most {MAX_REQUEST_BYTES:,} are taken: shorten it"
@@ -182,8 +183,9 @@ def pack_add(requests: Sequence[EngineRequest]) -> bytes:
 
 def unpack_add(message: Add, *, client: int) -> list[EngineRequest]:
     """The requests of an `Add`, whole again and bearing the number of their client."""
-    token_ids = message.requests[0].token_ids
-    return [msgspec.structs.replace(request, token_ids=token_ids, client=client) for request in message.requests]
+    first = message.requests[0]
+    shared = {"token_ids": first.token_ids, "bad_sequences": first.bad_sequences, "client": client}
+    return [msgspec.structs.replace(request, **shared) for request in message.requests]
 
 
 def pack_outputs(outputs: list[EngineOutput], report: LoadReport) -> Iterator[bytes]:

@@ -139,7 +139,7 @@ def _randomize(model: Any) -> None:
 
 _GAINS = {
     "embed_tokens": 4.0,
-    "lm_head": 4.0,
+    "lm_head": 2.0,
     "q_proj": 2.0,
     "k_proj": 2.0,
     "qkv_proj": 1.5,

@@ -13,7 +13,7 @@ class SchedulerConfig:
         long_prefill_token_threshold: most tokens of one prompt in a step; 0 is no limit.
         policy: name in the registry of scheduler policies.
         step_time_s: seconds that a full step should take: the runner measures how many tokens that are, and the budget is lowered to
-            them when it has started. None: the budget is as it stands.
+            them when it has started, and steps that take longer lower it further. None: the budget is as it stands.
         context_scale: context in tokens behind which a token of a prompt takes twice as long, and counts twice; 0: all count alike.
     """
 

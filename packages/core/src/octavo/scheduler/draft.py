@@ -17,6 +17,7 @@ class Flight:
 
     step_id: int
     rows: list[Row]
+    cost: int
 
 
 class StepDraft:

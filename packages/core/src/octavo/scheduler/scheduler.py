@@ -18,6 +18,7 @@ from octavo.scheduler.cost import affordable_tokens, extra_cost
 from octavo.scheduler.draft import Flight, StepDraft
 from octavo.scheduler.ending import ending_of
 from octavo.scheduler.limits import check_tokens, max_total_tokens
+from octavo.scheduler.pace import Pace
 from octavo.scheduler.plan import StepPlan, StepResult
 from octavo.scheduler.policy import SchedulerPolicy
 from octavo.scheduler.queue import RequestQueue
@@ -50,6 +51,7 @@ class Scheduler:
         self._max_model_len = max_model_len
         self._eos_token_ids = eos_token_ids
         self._chunk = config.max_chunk
+        self._pace = Pace(config)
         self._requests: dict[str, Request] = {}
         self._running = RequestQueue(policy)
         self._waiting = RequestQueue(policy)
@@ -107,7 +109,9 @@ class Scheduler:
 
     def schedule(self) -> StepPlan | None:
         """Make the next step; None where nothing can run before a result comes or a request is added."""
-        draft = StepDraft(self._config.max_num_batched_tokens, self._removed, self._eos_token_ids)
+        # Those that generate never pause, however slow the steps.
+        budget = max(self._pace.budget, len(self._running))
+        draft = StepDraft(budget, self._removed, self._eos_token_ids)
         self._removed = []
         preemptions = self._counters.preemptions
         self._schedule_running(draft)
@@ -119,13 +123,14 @@ class Scheduler:
             self._counters.steps += 1
             if draft.rows:
                 self._step_tokens.observe(draft.num_tokens)
-            self._flights.append(Flight(plan.step_id, draft.rows))
+            self._flights.append(Flight(plan.step_id, draft.rows, budget - draft.budget))
         return plan
 
     def update(self, plan: StepPlan, result: StepResult) -> list[EngineOutput]:
         """Take the result of the oldest open plan: what each request gained. Results for what was preempted or ended since are dropped."""
         flight = self._flights.popleft()
         assert flight.step_id == plan.step_id == result.step_id, "results come in the order of the plans"
+        self._pace.observe(flight.cost, result.forward_s)
         self._counters.forward_s += result.forward_s
         self._counters.sample_s += result.sample_s
         outputs, now = [], time.monotonic()

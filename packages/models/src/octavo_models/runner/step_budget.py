@@ -32,8 +32,8 @@ class StepBudget:
 def measure_budget(
     run: Callable[[StepPlan], object], config: SchedulerConfig, *, max_model_len: int, block_size: int, num_groups: int
 ) -> StepBudget:
-    """The token budget of a step, from the time that a prompt of 128 tokens takes, after one run to warm up; and what a context costs, from
-    the time that they take behind 2,048 others.
+    """The token budget of a step to begin with, from the time that a prompt of 128 tokens takes, after one run to warm up; and what a
+    context costs, from the time that they take behind 2,048 others.
 
     Time grows with the tokens, as it does on a CPU. The budget is a multiple of the block, at least 128 and what one token for each
     request takes, at most the budget that is configured.

@@ -1,7 +1,9 @@
 """Clients that go away in unusual ways."""
 
 import json
+import re
 import socket
+import struct
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,3 +32,34 @@ def test_a_client_that_sent_more_requests_than_one_leaves_none_behind(launch: La
     assert server.complete().status_code == 200
     assert running(server) == 0
     assert "Traceback" not in server.text
+
+
+def open_stream(server: RunningServer, **fields: Any) -> socket.socket:
+    """A connection on which a stream was asked for; nothing of it is read."""
+    body = json.dumps({"prompt": "hello", "ignore_eos": True, "stream": True, **fields}).encode()
+    address = urlsplit(server.address)
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.connect((address.hostname, address.port))
+    client.sendall(f"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    return client
+
+
+def kv_use(server: RunningServer) -> float:
+    match = re.search(r"^octavo:kv_cache_usage_perc\S* (\S+)$", server.get("/metrics").text, re.MULTILINE)
+    assert match
+    return float(match[1])
+
+
+def test_blocks_of_64_clients_that_drop_come_back_at_once(launch: Launcher) -> None:
+    server = launch.ready()
+    clients = [open_stream(server, max_tokens=5000) for _ in range(64)]
+    until(lambda: running(server) == 64, what="64 streams")
+    assert kv_use(server) > 0
+    for index, client in enumerate(clients):
+        if index % 2:
+            # Without a farewell: the other side sees a reset.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    until(lambda: running(server) == 0 and kv_use(server) == 0, within_s=2, what="the end of all")
+    assert server.complete().status_code == 200

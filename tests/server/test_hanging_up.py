@@ -1,9 +1,11 @@
-"""Clients that go away in unusual ways."""
+"""Clients that go away in unusual ways, or do not read."""
 
 import json
+import os
 import re
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,4 +64,22 @@ def test_blocks_of_64_clients_that_drop_come_back_at_once(launch: Launcher) -> N
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
     until(lambda: running(server) == 0 and kv_use(server) == 0, within_s=2, what="the end of all")
+    assert server.complete().status_code == 200
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_clients_that_read_nothing_hold_up_nobody_and_cost_no_more_than_their_answers(launch: Launcher) -> None:
+    server = launch.ready()
+    before = resident_bytes(server.process.pid)
+    clients = [open_stream(server, max_tokens=150, n=8, logprobs=20) for _ in range(8)]
+    until(lambda: running(server) == 64, what="64 sequences")
+    while running(server):
+        assert server.complete().status_code == 200
+        assert resident_bytes(server.process.pid) - before < 64 << 20
+    assert kv_use(server) == 0
+    for client in clients:
+        client.close()
     assert server.complete().status_code == 200

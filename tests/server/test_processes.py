@@ -34,6 +34,19 @@ def test_a_process_that_dies_is_replaced_and_the_others_go_on(launch: Launcher, 
     assert server.wait() == 0
 
 
+def test_a_process_that_is_stopped_harms_nobody_and_goes_on(launch: Launcher) -> None:
+    server = launch.ready("--api-server-count", "2")
+    until(lambda: server.text.count("ready: ") == 2, within_s=START_S)
+    first, second = server.descendants(API)
+    os.kill(first, signal.SIGSTOP)
+    assert all(server.complete().status_code == 200 for _ in range(6))
+    os.kill(first, signal.SIGCONT)
+    assert all(server.complete().status_code == 200 for _ in range(6))
+    assert server.descendants(API) == [first, second]
+    server.signal()
+    assert server.wait() == 0
+
+
 def test_keys_are_in_no_command_line_but_the_users(launch: Launcher, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text("alice: sk-secret\n")

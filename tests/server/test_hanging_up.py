@@ -20,15 +20,18 @@ def running(server: RunningServer) -> int:
     return count
 
 
+def request(**fields: Any) -> bytes:
+    """A request for an answer that ends where its fields say."""
+    body = json.dumps({"prompt": "hello", "ignore_eos": True, **fields}).encode()
+    return f"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_sent_more_requests_than_one_leaves_none_behind(launch: Launcher, stream: bool) -> None:
     server = launch.ready()
-    fields: dict[str, Any] = {"prompt": "hello", "max_tokens": 5000, "ignore_eos": True, "stream": stream}
-    body = json.dumps(fields).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n".encode()
     address = urlsplit(server.address)
     with socket.create_connection((address.hostname, address.port)) as client:
-        client.sendall((head + body) * 3)
+        client.sendall(request(max_tokens=5000, stream=stream) * 3)
         until(lambda: running(server) == 1, what="the first request")
     until(lambda: running(server) == 0, within_s=2, what="its end")
     assert server.complete().status_code == 200
@@ -38,12 +41,11 @@ def test_a_client_that_sent_more_requests_than_one_leaves_none_behind(launch: La
 
 def open_stream(server: RunningServer, **fields: Any) -> socket.socket:
     """A connection on which a stream was asked for; nothing of it is read."""
-    body = json.dumps({"prompt": "hello", "ignore_eos": True, "stream": True, **fields}).encode()
     address = urlsplit(server.address)
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.connect((address.hostname, address.port))
-    client.sendall(f"POST /v1/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+    client.sendall(request(stream=True, **fields))
     return client
 
 

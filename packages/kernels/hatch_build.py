@@ -19,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TARGET = "octavo_kernels_native/liboctavo_kernels.so"
 FLAGS = [
-    *("-O3", "-std=c++17", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+    *("-O3", "-std=c++17", "-fPIC", "-pthread", "-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     *("-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-fno-trapping-math"),
 ]
 AVX2 = ["-mavx2", "-mfma", "-mf16c"]
@@ -76,7 +76,7 @@ def build_library(compiler: list[str], sources: Path, folder: Path) -> Path:
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, sorted(sources.glob("*.cpp"))))
     library = folder / Path(TARGET).name
-    run([*compiler, "-shared", "-fopenmp", *objects, "-o", str(library)])
+    run([*compiler, "-shared", "-pthread", *objects, "-o", str(library)])
     return library
 
 

@@ -4,15 +4,17 @@
 // joins them as it goes, or, where the item is long beside the rest, one a split; those are joined afterwards, with the same bits.
 // Splits that several requests share come first, as items of their own with rows of all of them; the requests' own items go on
 // from the states of those.
-#include <omp.h>
+#include <atomic>
 
 #include "attention_items.h"
 #include "store_kv.h"
+#include "team.h"
 
 namespace {
 
 constexpr int64_t RUNS_PER_THREAD = 16;                // of units that a thread takes at once
 constexpr int64_t MIN_WORK_PER_THREAD = 32;            // below it, waking a thread costs more than it brings
+constexpr int64_t MIN_STORED_PER_THREAD = 32768;       // elements; likewise
 
 const AttentionKernels* find_kernels(const OctavoAttention& task) {
   if (task.isa < OCTAVO_PORTABLE || task.isa > OCTAVO_AMX || !(octavo_supported_isas() >> task.isa & 1u)) return nullptr;
@@ -133,32 +135,41 @@ void join_splits(const Job& job, const Item& item, int32_t kv_head, float* state
   job.kernels->finish(rows_of(job, item, kv_head), state);
 }
 
-// Units [first, last), spread over the threads of the parallel region that this is called in.
-void spread_units(const Job& job, const Item* items, int64_t num_items, int64_t first, int64_t last, float* states, float* memory) {
-  const int64_t run_length = (last - first) / (omp_get_num_threads() * RUNS_PER_THREAD) + 1;
-#pragma omp for schedule(dynamic, 1)
-  for (int64_t start = first; start < last; start += run_length) {
-    run_units(job, items, num_items, start, start + run_length < last ? start + run_length : last, states, memory);
-  }
+// Calls run(part, start, end) with stretches of [first, last), of a length at most, which parts take one after the other.
+template <class Run>
+void hand_out(int64_t first, int64_t last, int64_t length, int64_t num_parts, Run run) {
+  std::atomic<int64_t> next{first};
+  parallel(last - first > length ? num_parts : 1, [&](int64_t part) {
+    for (int64_t start = next.fetch_add(length); start < last; start = next.fetch_add(length)) {
+      run(part, start, start + length < last ? start + length : last);
+    }
+  });
+}
+
+void store_rows(const OctavoAttention& task, int64_t num_parts) {
+  const int64_t row_elements = 2 * int64_t{task.cache.num_kv_heads} * task.cache.head_size;
+  const int64_t useful = task.num_rows * row_elements / MIN_STORED_PER_THREAD;
+  const int64_t parts = useful < 1 ? 1 : useful < num_parts ? useful : num_parts;
+  parallel(parts, [&](int64_t part) {
+    const int64_t last = task.num_rows * (part + 1) / parts;
+    for (int64_t row = task.num_rows * part / parts; row < last; ++row) store_row(task, static_cast<int32_t>(row));
+  });
 }
 
 void run(const Job& job, const Item* items, int64_t num_items, const Totals& totals, int32_t num_threads, float* states, float* scratch) {
+  store_rows(*job.task, num_threads);
+  const auto run_some = [&](int64_t part, int64_t start, int64_t end) {
+    run_units(job, items, num_items, start, end, states, scratch + part * scratch_floats(job));
+  };
+  const auto run_length = [&](int64_t units) { return units / (num_threads * RUNS_PER_THREAD) + 1; };
+  hand_out(0, totals.shared_units, run_length(totals.shared_units), num_threads, run_some);
+  hand_out(totals.shared_units, totals.units, run_length(totals.units - totals.shared_units), num_threads, run_some);
+  if (totals.states == 0) return;
   const int64_t kv_heads = job.task->cache.num_kv_heads;
-#pragma omp parallel num_threads(num_threads)
-  {
-    float* mine = scratch + omp_get_thread_num() * scratch_floats(job);
-#pragma omp for schedule(static)
-    for (int32_t row = 0; row < job.task->num_rows; ++row) store_row(*job.task, row);
-    if (totals.shared_units > 0) spread_units(job, items, num_items, 0, totals.shared_units, states, mine);
-    spread_units(job, items, num_items, totals.shared_units, totals.units, states, mine);
-    if (totals.states > 0) {
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t i = 0; i < num_items * kv_heads; ++i) {
-        const Item& item = items[i / kv_heads];
-        if (item.cut && item.members == nullptr) join_splits(job, item, static_cast<int32_t>(i % kv_heads), states);
-      }
-    }
-  }
+  hand_out(0, num_items * kv_heads, 1, num_threads, [&](int64_t, int64_t i, int64_t) {
+    const Item& item = items[i / kv_heads];
+    if (item.cut && item.members == nullptr) join_splits(job, item, static_cast<int32_t>(i % kv_heads), states);
+  });
 }
 
 void clear_rows(const OctavoAttention& task, int32_t first, int32_t last) {

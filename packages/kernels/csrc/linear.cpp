@@ -4,11 +4,10 @@
 // follow each other, so that the next panel is known and fetched; one that is done early helps the others.
 #include "linear.h"
 
-#include <omp.h>
-
 #include <atomic>
 
 #include "buffer.h"
+#include "team.h"
 
 namespace {
 
@@ -174,14 +173,11 @@ int32_t octavo_linear(const OctavoLinear* task) {
   }
   Job job = {task, kernels, panels, blocks, parts, units.data, task->largest == nullptr ? nullptr : largest.data};
   share_out(&job);
-  bool enough_memory = true;
-  if (parts == 1) {
-    enough_memory = work(job, 0);
-  } else {
-#pragma omp parallel num_threads(static_cast<int>(parts)) reduction(&& : enough_memory)
-    enough_memory = work(job, omp_get_thread_num());
-  }
-  if (!enough_memory) return OCTAVO_OUT_OF_MEMORY;
+  std::atomic<bool> enough_memory{true};
+  parallel(parts, [&](int64_t part) {
+    if (!work(job, part)) enough_memory.store(false, std::memory_order_relaxed);
+  });
+  if (!enough_memory.load(std::memory_order_relaxed)) return OCTAVO_OUT_OF_MEMORY;
   if (task->largest != nullptr) find_largest(job);
   return OCTAVO_OK;
 }

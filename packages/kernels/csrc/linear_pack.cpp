@@ -6,6 +6,7 @@
 
 #include "half_scale.h"
 #include "linear.h"
+#include "team.h"
 
 namespace {
 
@@ -68,6 +69,18 @@ void pack_halves(const OctavoPacking& task, int64_t panel) {
   }
 }
 
+void pack_one(const OctavoPacking& task, int64_t panel) {
+  if (is_halved(task.type, task.isa)) {
+    pack_halves(task, panel);
+    return;
+  }
+  switch (task.type) {
+    case OCTAVO_FLOAT32: pack_panel<uint32_t, 1>(task, panel); break;
+    case OCTAVO_BFLOAT16: pack_panel<uint16_t, 2>(task, panel); break;
+    default: pack_panel<uint16_t, 1>(task, panel);
+  }
+}
+
 }  // namespace
 
 int64_t octavo_packed_bytes(const OctavoPacking* task) {
@@ -77,18 +90,10 @@ int64_t octavo_packed_bytes(const OctavoPacking* task) {
 int32_t octavo_pack_linear(const OctavoPacking* task) {
   if (!valid(*task)) return OCTAVO_BAD_ARGUMENT;
   const int64_t panels = count_panels(task->num_outputs, task->gated);
-#pragma omp parallel for num_threads(task->num_threads)
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    if (is_halved(task->type, task->isa)) {
-      pack_halves(*task, panel);
-      continue;
-    }
-    switch (task->type) {
-      case OCTAVO_FLOAT32: pack_panel<uint32_t, 1>(*task, panel); break;
-      case OCTAVO_BFLOAT16: pack_panel<uint16_t, 2>(*task, panel); break;
-      default: pack_panel<uint16_t, 1>(*task, panel);
-    }
-  }
+  const int64_t parts = panels < task->num_threads ? panels : task->num_threads;
+  parallel(parts, [&](int64_t part) {
+    for (int64_t panel = panels * part / parts; panel < panels * (part + 1) / parts; ++panel) pack_one(*task, panel);
+  });
   return OCTAVO_OK;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "abi.h"
+#include "team.h"
 
 namespace {
 
@@ -47,11 +48,12 @@ int32_t octavo_copy(const OctavoCopy* task) {
   if (task->num_rows < 0 || task->row_bytes < 0 || task->num_threads < 1) return OCTAVO_BAD_ARGUMENT;
   const int64_t useful = task->num_rows * task->row_bytes / MIN_BYTES_PER_THREAD;
   const int64_t threads = useful < 1 ? 1 : useful < task->num_threads ? useful : task->num_threads;
-#pragma omp parallel for num_threads(static_cast<int>(threads)) if (threads > 1)
-  for (int64_t row = 0; row < task->num_rows; ++row) {
-    std::memcpy(static_cast<char*>(task->target) + row * task->target_stride,
-                static_cast<const char*>(task->source) + row * task->source_stride, task->row_bytes);
-  }
+  parallel(threads, [&](int64_t part) {
+    for (int64_t row = task->num_rows * part / threads; row < task->num_rows * (part + 1) / threads; ++row) {
+      std::memcpy(static_cast<char*>(task->target) + row * task->target_stride,
+                  static_cast<const char*>(task->source) + row * task->source_stride, task->row_bytes);
+    }
+  });
   return OCTAVO_OK;
 }
 

@@ -1,6 +1,8 @@
 // Ops that work row by row: checks a task and spreads its rows over threads.
 #include "row_ops.h"
 
+#include "team.h"
+
 namespace {
 
 constexpr int64_t MIN_ELEMENTS_PER_THREAD = 32768;  // below it, waking a thread costs more than it brings
@@ -23,12 +25,7 @@ void run(const Task& task, void (*kernel)(const Task&, int64_t, int64_t), int64_
   const int64_t num_rows = task.num_rows;
   const int64_t useful = num_rows * row_elements / MIN_ELEMENTS_PER_THREAD;
   const int64_t parts = useful < 1 ? 1 : useful < task.num_threads ? useful : task.num_threads;
-  if (parts == 1) {
-    kernel(task, 0, num_rows);
-    return;
-  }
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
-  for (int64_t part = 0; part < parts; ++part) kernel(task, num_rows * part / parts, num_rows * (part + 1) / parts);
+  parallel(parts, [&](int64_t part) { kernel(task, num_rows * part / parts, num_rows * (part + 1) / parts); });
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ VARIABLES = {
     "HF_HUB_OFFLINE": "1: download nothing",
     "CUDA_VISIBLE_DEVICES": "GPUs to use; empty or -1: none",
     "OMP_NUM_THREADS": "threads to compute with",
-    "OMP_WAIT_POLICY": "how threads wait for each other; not set: they spin briefly, then sleep",
+    "OMP_WAIT_POLICY": "how threads of torch wait for each other; not set: they spin briefly, then sleep",
     "GOMP_SPINCOUNT": "the same, as a number of turns",
     "XDG_CACHE_HOME": "folder of caches, where compiled pieces are kept too; not set: ~/.cache",
     "TORCHINDUCTOR_CACHE_DIR": "where torch keeps what it compiled; not set: octavo/compiled in the folder of caches",
@@ -52,7 +52,7 @@ def read_environment() -> Environment:
 
 
 def let_waiting_threads_sleep() -> None:
-    """Make OpenMP threads that wait for each other sleep after a few turns, unless the user said how they wait.
+    """Make OpenMP threads of torch that wait for each other sleep after a few turns, unless the user said how they wait.
 
     Left alone, GNU OpenMP spins for milliseconds. Where another process wants the core, the thread that is waited for then gets
     it last, and a step takes a hundred times as long. Must come before torch, which brings OpenMP, is imported.

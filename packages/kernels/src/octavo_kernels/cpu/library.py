@@ -6,8 +6,6 @@ import importlib.util
 import logging
 from pathlib import Path
 
-import torch  # noqa: F401  # its OpenMP runtime must be the one that is loaded first, or there are two pools of threads
-
 from octavo_kernels.cpu.abi import ABI_VERSION, FUNCTIONS, Packing
 
 PACKAGE = "octavo_kernels_native"

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from octavo.plugins.registries import Registries
 from octavo.sampling_params import SamplingParams
 from octavo_kernels.native import load_native
-from octavo_models.runner.programs import StepProgram
+from octavo_models.runner.forward import Forward
 
 MakeDriver = Callable[..., Any]
 
@@ -28,27 +29,37 @@ def generate(driver: Any, chunk: int) -> dict[str, list[int]]:
     return generated
 
 
+def runs_as_programs(driver: Any) -> bool:
+    forward = driver.runner._step.forward
+    assert (forward._program is None) == (forward._last_program is None)
+    return forward._program is not None
+
+
 @pytest.mark.parametrize("chunk", [1, 5, 64])
 def test_tokens_are_those_of_steps_without_programs(make_driver: MakeDriver, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     with_programs = make_driver()
     found = generate(with_programs, chunk)
-    assert with_programs.runner._step.forward._program._program is not None
-    monkeypatch.setattr(StepProgram, "run", lambda self, num_tokens, plans, step: step(lambda: None))
-    assert found == generate(make_driver(), chunk)
+    assert runs_as_programs(with_programs)
+    monkeypatch.setattr(Forward, "note_down", lambda self, inputs: None)
+    without = make_driver()
+    assert found == generate(without, chunk)
+    assert not runs_as_programs(without)
 
 
-def test_one_row_alone_is_not_noted_down(make_driver: MakeDriver) -> None:
-    driver = make_driver()
-    driver.add("a", [5])
-    driver.generate(3)
-    assert driver.runner._step.forward._program._program is None
-    driver.add("b", [5, 6, 7])
-    driver.generate(5)
-    assert driver.runner._step.forward._program._program is not None
+def test_noting_down_leaves_no_trace_in_the_pool(make_driver: MakeDriver) -> None:
+    forward = make_driver().runner._step.forward
+    assert all(bool((cache == 0).all()) for _, cache in forward._caches)
 
 
 def test_other_backends_run_op_by_op(make_driver: MakeDriver) -> None:
     driver = make_driver(attention_backend="sdpa")
     driver.add("a", [5, 6, 7])
     driver.generate(3)
-    assert driver.runner._step.forward._program._program is None
+    assert not runs_as_programs(driver)
+
+
+def test_a_budget_of_one_token_runs_op_by_op(make_driver: MakeDriver) -> None:
+    driver = make_driver(scheduler=replace(make_driver().runner.config.scheduler, max_num_batched_tokens=1, max_num_seqs=1))
+    driver.add("a", [5, 6, 7])
+    driver.generate(3, chunk=1)
+    assert not runs_as_programs(driver)

@@ -1,7 +1,7 @@
 """Storing a step's keys and values in the paged cache and attending, in C++."""
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ SPLIT_KEYS = 256
 """Keys of a sequence that the library takes together at most; so many are shared or not."""
 
 
+_NONE = torch.empty(0, dtype=torch.int32)
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttendPlan:
     """The index tensors of a step, contiguous and on the host: query_start int32 [R + 1], seq_lens int32 [R], block_table int32 [R, T],
@@ -25,43 +28,42 @@ class AttendPlan:
     seq_lens: Tensor
     block_table: Tensor
     slots: Tensor
-    runs: Tensor
-    members: Tensor
-    num_runs: int
+    runs: Tensor = _NONE
+    members: Tensor = _NONE
+    num_runs: int = 0
 
 
 def plan_attend(library: ctypes.CDLL, step: AttentionStep, *, block_size: int) -> AttendPlan:
-    """What the library takes of a step. Raises IndexError where a request is longer than its block table."""
+    """What the library takes of a step. Raises IndexError where one of several requests is longer than its block table."""
     assert step.query_start.dtype == step.seq_lens.dtype == step.block_table.dtype == torch.int32
     assert step.slot_mapping.dtype == torch.int64
     assert step.query_start.shape[0] == step.seq_lens.shape[0] + 1 == step.block_table.shape[0] + 1
-    query_start, seq_lens, block_table = step.query_start.contiguous(), step.seq_lens.contiguous(), step.block_table.contiguous()
-    max_members = int((seq_lens // SPLIT_KEYS).sum())
+    num_requests = step.seq_lens.shape[0]
+    plan = AttendPlan(
+        query_start=step.query_start.contiguous(),
+        seq_lens=step.seq_lens.contiguous(),
+        block_table=step.block_table.contiguous(),
+        slots=step.slot_mapping.contiguous(),
+    )
+    max_members = num_requests * (step.max_seq_len // SPLIT_KEYS)
+    if num_requests < 2 or max_members == 0:
+        return plan
     runs, members = torch.empty(max_members // 2, 3, dtype=torch.int32), torch.empty(max_members, dtype=torch.int32)
-    num_runs = torch.zeros(1, dtype=torch.int32)
+    num_runs = ctypes.c_int32()
     task = Sharing(
-        query_start.data_ptr(),
-        seq_lens.data_ptr(),
-        block_table.data_ptr(),
-        block_table.shape[1],
+        plan.query_start.data_ptr(),
+        plan.seq_lens.data_ptr(),
+        plan.block_table.data_ptr(),
+        plan.block_table.shape[1],
         runs.data_ptr(),
         members.data_ptr(),
-        num_runs.data_ptr(),
+        ctypes.addressof(num_runs),
         max_members,
-        seq_lens.shape[0],
+        num_requests,
         block_size,
     )
-    if max_members > 1:
-        check_status(library.octavo_find_shared(ctypes.byref(task)), "shared prefixes")
-    return AttendPlan(
-        query_start=query_start,
-        seq_lens=seq_lens,
-        block_table=block_table,
-        slots=step.slot_mapping.contiguous(),
-        runs=runs,
-        members=members,
-        num_runs=int(num_runs),
-    )
+    check_status(library.octavo_find_shared(ctypes.byref(task)), "shared prefixes")
+    return replace(plan, runs=runs, members=members, num_runs=num_runs.value)
 
 
 def attend(

@@ -31,10 +31,12 @@ class CpuProgram:
         library: from `load_library`.
         calls: tasks with their rows a token and, of those that attend, their group of requests.
         kept: whatever has to stay where it is.
+        result: of the calls, for the largest number of tokens; None where they give nothing but what they write to places.
     """
 
-    def __init__(self, library: ctypes.CDLL, calls: Sequence[tuple[Task, int, int]], kept: object) -> None:
+    def __init__(self, library: ctypes.CDLL, calls: Sequence[tuple[Task, int, int]], kept: object, result: Tensor | None = None) -> None:
         self._library = library
+        self._result = result
         self._kept = (list(calls), kept)
         entries = (Call(ctypes.addressof(task), KINDS[type(task)], rows, group) for task, rows, group in calls)
         self._calls = (Call * len(calls))(*entries)
@@ -42,15 +44,20 @@ class CpuProgram:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def run(self, num_tokens: int, plans: Sequence[AttendPlan]) -> None:
-        """Make all calls for N tokens, with the plan of each group of requests. Raises what the ops raise."""
+    def run(self, num_tokens: int, plans: Sequence[AttendPlan] = ()) -> Tensor | None:
+        """Make all calls for N tokens, with the plan of each group of requests. Raises what the ops raise.
+
+        Returns:
+            What they give, [N, ...], until they are made again.
+        """
         groups = (Requests * len(plans))(*map(_requests, plans))
         program = Program(ctypes.addressof(self._calls), ctypes.addressof(groups), len(self._calls), num_tokens)
         clock = current_clock()
         if clock is not None:
             self._run_clocked(program, clock)
-            return
-        check_status(self._library.octavo_run(ctypes.byref(program)), "a step")
+        else:
+            check_status(self._library.octavo_run(ctypes.byref(program)), "a step")
+        return None if self._result is None else self._result[:num_tokens]
 
     def _run_clocked(self, program: Program, clock: Clock) -> None:
         tasks, run = self._kept[0], self._library.octavo_run
@@ -99,10 +106,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What was made so far is read by nothing that follows, but for what was copied to its place."""
         self._taken.clear()
 
-    def program(self, library: ctypes.CDLL) -> CpuProgram:
-        """What was noted down."""
+    def program(self, library: ctypes.CDLL, result: Tensor | None = None) -> CpuProgram:
+        """What was noted down; `result` is a tensor that it made."""
         assert self.obstacle is None, self.obstacle
-        return CpuProgram(library, self._calls, self._memory)
+        return CpuProgram(library, self._calls, self._memory, None if result is None else self._place_of(result))
 
     def note(self, task: Task) -> None:
         """Take down a call of an op."""
@@ -138,6 +145,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             places.append(torch.empty(self._max_tokens, *row, dtype=dtype))
         self._taken[key] = taken + 1
         return places[taken][: self._num_tokens]
+
+    def _place_of(self, made: Tensor) -> Tensor:
+        """The place [max_tokens, ...] of a tensor that was made, or of a view of its rows."""
+        (place,) = (place for places in self._memory.values() for place in places if place.data_ptr() == made.data_ptr())
+        return place.view(len(place), *made.shape[1:])
 
     def _note_copy(self, target: Tensor, source: Tensor) -> None:
         if source.shape != target.shape or source.dtype != target.dtype or source.shape[:1] != (self._num_tokens,):

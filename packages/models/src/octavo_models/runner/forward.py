@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from torch import Tensor
 from octavo.profile.parts import Part
 from octavo.profile.spans import SpanRecorder
 from octavo_kernels.attention import AttentionBackend, AttentionSpec, AttentionStep
+from octavo_kernels.cpu.program import CpuProgram
 from octavo_models.compile.compose import compose
 from octavo_models.compile.dispatch import GraphKey, GraphMode
 from octavo_models.compile.graphs import GraphBackend, Plan
@@ -19,7 +21,7 @@ from octavo_models.compile.pieces import Pieces
 from octavo_models.model import Border, Carry, PiecewiseModel
 from octavo_models.runner.buffers import BorderBuffers, BorderRows
 from octavo_models.runner.inputs import StepInputs
-from octavo_models.runner.programs import StepProgram
+from octavo_models.runner.programs import attend_plans, note_down
 from octavo_models.sampling.likeliest import likeliest
 
 
@@ -77,11 +79,12 @@ class Forward:
         self._graphs: dict[GraphKey, Plan[BorderStep]] = {}
         self._logits: Tensor | None = None
         self._captured_step: BorderStep | None = None
-        self._program = StepProgram(buffers.max_tokens)
+        self._program: CpuProgram | None = None
+        self._last_program: CpuProgram | None = None
 
     def run(self, inputs: StepInputs) -> LastBorder:
         """Up to the last border. KV of all rows is in the cache afterwards."""
-        step = BorderStep([self._backend.plan(group) for group in inputs.attention], inputs.attention)
+        step = self._plan(inputs)
         rows = self._buffers.first_rows(len(inputs.token_ids))
         if inputs.graph is None:
             self._run_step(inputs, rows, step)
@@ -108,12 +111,27 @@ class Forward:
             return likeliest(self.logits(border, rows))
         return self._model.likeliest(self._final_hidden(border, rows))
 
+    def note_down(self, inputs: StepInputs) -> None:
+        """Run a step that is padding alone, and later ones as programs of C++ calls, where all that they do on a CPU is C++."""
+        step = self._plan(inputs)
+        plans = attend_plans(step.plans)
+        if plans is None or self.pieces.are_compiled:
+            return
+        num_tokens = len(inputs.token_ids)
+        rows = self._buffers.first_rows(num_tokens)
+        border = self._last_border(inputs, rows, all_rows=True)
+        note = partial(note_down, num_tokens=num_tokens, max_tokens=self._buffers.max_tokens)
+        with torch.inference_mode():
+            hold(rows.carry, self._model.embed(inputs.token_ids))
+            self._program = note(lambda next_piece: self._run_borders(inputs, rows, step, next_piece), plans=plans)
+            self._last_program = note(lambda _: self.pieces.run_last(border.positions, border.attended, border.carry))
+
     def capture(self, graphs: GraphBackend, key: GraphKey, inputs: StepInputs) -> None:
         """Capture one graph; `inputs` are at the places that every step of the graph has.
 
         Raises `GraphError` where a piece, or in a FULL graph attention, cannot be replayed.
         """
-        step = BorderStep([self._backend.plan(group) for group in inputs.attention], inputs.attention)
+        step = self._plan(inputs)
         rows = self._buffers.first_rows(key.num_rows)
         plan: Plan[BorderStep] = Plan(graphs, f"{key.mode.value} graph of {key.num_rows} rows")
         with torch.inference_mode():
@@ -123,9 +141,16 @@ class Forward:
                 self._capture_pieces(plan, inputs, rows, step)
         self._graphs[key] = plan
 
+    def _plan(self, inputs: StepInputs) -> BorderStep:
+        return BorderStep([self._backend.plan(group) for group in inputs.attention], inputs.attention)
+
     def _final_hidden(self, border: LastBorder, rows: Tensor | None) -> Tensor:
         """Hidden states [C, E] of some rows, or of all."""
         positions, attended, carry, _ = border
+        if rows is None and self._last_program is not None and not self.pieces.are_compiled:
+            hidden = self._last_program.run(len(positions))
+            assert hidden is not None, "the last piece gives hidden states"
+            return hidden
         if rows is not None:
             positions = positions.index_select(0, rows)
             attended = None if attended is None else attended.index_select(0, rows)
@@ -155,11 +180,12 @@ class Forward:
 
     def _run_step(self, inputs: StepInputs, rows: BorderRows, step: BorderStep) -> None:
         """As `_run_pieces`, and where that is possible as a program of C++ calls."""
-        if self.pieces.are_compiled:
+        plans = None if self._program is None or self.pieces.are_compiled else attend_plans(step.plans)
+        if self._program is None or plans is None:
             self._run_pieces(inputs, rows, step)
             return
         hold(rows.carry, self._model.embed(inputs.token_ids))
-        self._program.run(len(inputs.token_ids), step.plans, lambda next_piece: self._run_borders(inputs, rows, step, next_piece))
+        self._program.run(len(inputs.token_ids), plans)
 
     def _run_pieces(self, inputs: StepInputs, rows: BorderRows, step: BorderStep) -> None:
         hold(rows.carry, self._model.embed(inputs.token_ids))

@@ -1,57 +1,45 @@
-"""Steps of pieces and borders as programs: one call of C++ where all that they do is C++."""
+"""What a step does as a program: one call of C++ where all of it is C++."""
 
 import logging
 from collections.abc import Callable, Sequence
 
+from torch import Tensor
+
 from octavo_kernels.cpu.attend import AttendPlan
-from octavo_kernels.cpu.program import FEWEST_TOKENS, CpuProgram, record
+from octavo_kernels.cpu.program import CpuProgram, record
 from octavo_kernels.native import load_native
 
 _log = logging.getLogger(__name__)
 
 
-class StepProgram:
-    """Runs pieces and borders from Python until it could note down what they do, and that from then on.
+def attend_plans(plans: Sequence[object]) -> list[AttendPlan] | None:
+    """The plans of attention, for each group of requests, if it runs in C++ for all of them."""
+    known = [plan for plan in plans if isinstance(plan, AttendPlan)]
+    return known if len(known) == len(plans) else None
+
+
+def note_down(
+    run: Callable[[Callable[[], None]], Tensor | None], *, num_tokens: int, max_tokens: int, plans: Sequence[AttendPlan] = ()
+) -> CpuProgram | None:
+    """Run something from Python and note down what it does.
 
     Args:
+        run: does it, calls its argument before each piece, and returns the tensor [N, ...] that it gives, if any.
+        num_tokens: N, at least `FEWEST_TOKENS`.
         max_tokens: rows of the largest step.
+        plans: of attention, for each group of requests.
+
+    Returns:
+        What does it again for other tokens; None where not all of it is C++.
     """
-
-    def __init__(self, max_tokens: int) -> None:
-        self._max_tokens = max_tokens
-        self._program: CpuProgram | None = None
-        self._may_record = max_tokens >= FEWEST_TOKENS
-
-    def run(self, num_tokens: int, plans: Sequence[object], step: Callable[[Callable[[], None]], None]) -> None:
-        """Run one step.
-
-        Args:
-            num_tokens: its rows.
-            plans: of attention, for each group of requests.
-            step: runs it from Python, and calls its argument before each piece.
-        """
-        known = [plan for plan in plans if isinstance(plan, AttendPlan)]
-        if len(known) < len(plans):
-            step(_nothing)
-        elif self._program is not None:
-            self._program.run(num_tokens, known)
-        elif self._may_record and num_tokens >= FEWEST_TOKENS:
-            self._record(num_tokens, known, step)
-        else:
-            step(_nothing)
-
-    def _record(self, num_tokens: int, plans: Sequence[AttendPlan], step: Callable[[Callable[[], None]], None]) -> None:
-        native = load_native()
-        assert native is not None, "plans of this kind are made where the library is"
-        self._may_record = False
-        with record(num_tokens=num_tokens, max_tokens=self._max_tokens, plans=plans) as recorder:
-            step(recorder.next_piece)
-        if recorder.obstacle is not None:
-            _log.debug("steps run op by op, since they have %s", recorder.obstacle)
-            return
-        self._program = recorder.program(native.library)
-        _log.debug("steps run as programs of %d calls", len(self._program))
-
-
-def _nothing() -> None:
-    """Nobody notes down where pieces begin."""
+    native = load_native()
+    if native is None:
+        return None
+    with record(num_tokens=num_tokens, max_tokens=max_tokens, plans=plans) as recorder:
+        result = run(recorder.next_piece)
+    if recorder.obstacle is not None:
+        _log.debug("steps run op by op, since they have %s", recorder.obstacle)
+        return None
+    program = recorder.program(native.library, result)
+    _log.debug("noted down a program of %d calls", len(program))
+    return program

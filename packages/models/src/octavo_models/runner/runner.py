@@ -131,6 +131,8 @@ class TorchModelRunner(ModelRunner):
         make_buffers = partial(self._border_buffers, loaded.model)
         self._compiler = StepCompiler(config.compile, self._step, loaded.model, make_buffers, self._device)
         with phase("warm-up"):
+            if self._device.type == "cpu" and not modes:
+                self._step.note_down()
             self._compiler.start(modes)
             return self._with_budget(size)
 

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from octavo.scheduler.plan import StepPlan, StepResult
-from octavo_models.compile.dispatch import Dispatcher
+from octavo_kernels.cpu.program import FEWEST_TOKENS
+from octavo_models.compile.dispatch import Dispatcher, GraphKey, GraphMode
 from octavo_models.runner.batch import BatchState
 from octavo_models.runner.buffers import InputBuffers
 from octavo_models.runner.forward import Forward, LastBorder
-from octavo_models.runner.inputs import SamplingRows, StepInputs, prepare
+from octavo_models.runner.inputs import SamplingRows, StepInputs, empty_inputs, prepare
 from octavo_models.runner.prompt_rows import prompt_logprobs
 from octavo_models.runner.sample import RowSampler, Sampled, SamplingWish
 
@@ -65,6 +66,11 @@ class Step:
             forward_s=forwarded - started,
             sample_s=finished - forwarded,
         )
+
+    def note_down(self) -> None:
+        """Let steps from now on run as programs where they can; before the first of them, on a CPU."""
+        if self.buffers.max_tokens >= FEWEST_TOKENS:
+            self.forward.note_down(empty_inputs(self.buffers, GraphKey(GraphMode.PIECEWISE, FEWEST_TOKENS)))
 
     def prepare(self, plan: StepPlan) -> StepInputs:
         """The tensors of a plan that the state follows already."""

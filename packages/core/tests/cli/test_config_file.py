@@ -22,8 +22,10 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" fo
         (b"k" * 900 + b": 1", "has the unknown key"),
         (b"#" * (1 << 20) + b"#", "more than 1,048,576 bytes"),
         (LAUGHS[LAUGHS.index("max") :].replace("*a39", "&a [x, *a]").encode(), "write it as on the command line"),
+        (b"max-num-seqs: 1\nport: 2\nmax-num-seqs: 3", "gives 'max-num-seqs' more than once"),
+        (b"max-num-seqs: 1\nmax_num_seqs: 3", "gives 'max-num-seqs' more than once"),
     ],
-    ids=range(12),
+    ids=range(14),
 )
 def test_files_that_cannot_be_are_a_line(octavo: Any, fake_model: tuple[str, ...], tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "c.yaml"

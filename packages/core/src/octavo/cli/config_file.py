@@ -34,6 +34,8 @@ def apply_config_file(context: typer.Context, path: Path | None) -> None:
         parameter, negated = names[name]
         if not _can_be_typed(value) or (negated and not isinstance(value, bool)):
             raise typer.BadParameter(f"{path} gives {key!r} the value {shown(value)}: write it as on the command line")
+        if parameter in defaults:
+            raise typer.BadParameter(f"{path} gives {name!r} more than once: keep one of them")
         defaults[parameter] = not value if negated else value
     context.default_map = {**(context.default_map or {}), **defaults}
 
@@ -42,7 +44,8 @@ def _read(path: Path) -> dict[Any, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(read_bytes(path, max_bytes=MAX_BYTES).decode())
+        text = read_bytes(path, max_bytes=MAX_BYTES).decode()
+        content = yaml.safe_load(text)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -52,7 +55,17 @@ def _read(path: Path) -> dict[Any, Any]:
         return {}
     if not isinstance(content, dict):
         raise typer.BadParameter(f"{path} holds a {type(content).__name__}: write one 'option: value' a line")
+    mapping = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert isinstance(mapping, yaml.MappingNode), "a dictionary is written as a mapping"
+    _check_keys(path, [str(key.value) for key, _ in mapping.value])
     return content
+
+
+def _check_keys(path: Path, keys: list[str]) -> None:
+    """Raise `typer.BadParameter` where the same key stands twice, of which YAML would silently take the last."""
+    for key, following in zip(sorted(keys), sorted(keys)[1:], strict=False):
+        if key == following:
+            raise typer.BadParameter(f"{path} gives {shown(key)} more than once: keep one of them")
 
 
 def _can_be_typed(value: Any) -> bool:

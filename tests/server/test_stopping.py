@@ -1,14 +1,16 @@
 """How a server ends."""
 
+import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.server.running import Launcher, error_of, until
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_what_runs_is_answered_and_what_comes_is_refused(launch: Launcher, processes: str) -> None:
     server = launch.ready("--shutdown-timeout", "20", "--api-server-count", processes)
     with server.stream(max_tokens=100) as data:
@@ -29,6 +31,17 @@ def test_ctrl_c_ends_it_the_same_way(launch: Launcher) -> None:
     assert server.wait() == 0
 
 
+def test_a_terminal_that_hangs_up_lets_it_end_and_leaves_no_socket(launch: Launcher, tmp_path: Path) -> None:
+    path = tmp_path / "octavo.sock"
+    server = launch.ready("--api-server-count", "2", uds=path)
+    with server.stream(max_tokens=40) as data:
+        for process in (server.process.pid, *server.descendants()) * 2:
+            os.kill(process, signal.SIGHUP)
+        assert list(data)[-1] == "[DONE]"
+    assert server.wait() == 0
+    assert not path.exists()
+
+
 def test_without_time_clients_get_an_error_and_the_end(launch: Launcher) -> None:
     server = launch.ready("--shutdown-timeout", "0")
     with server.stream(max_tokens=9000) as data:
@@ -41,7 +54,7 @@ def test_without_time_clients_get_an_error_and_the_end(launch: Launcher) -> None
     assert server.wait() == 0
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_a_second_signal_ends_it_at_once(launch: Launcher, processes: str) -> None:
     server = launch.ready("--shutdown-timeout", "60", "--api-server-count", processes)
     with server.stream(max_tokens=9000):

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks the server to end, the second ends it."""
+"""SIGTERM and SIGINT: the first asks the server to end, the second ends it. A terminal that hangs up asks, and never more."""
 
 import asyncio
 import logging
@@ -26,15 +26,22 @@ class StopSignal:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._take, number)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            # Ignored under nohup: then the server outlives its terminal.
+            loop.add_signal_handler(signal.SIGHUP, self._ask, signal.SIGHUP)
 
     async def wait(self) -> None:
         """Wait for the first signal."""
         await self._event.wait()
 
+    def _ask(self, number: signal.Signals) -> None:
+        if not self._event.is_set():
+            _log.info("%s: shutting down; a second SIGTERM or Ctrl-C ends the server at once", number.name)
+            self._event.set()
+
     def _take(self, number: signal.Signals) -> None:
         if not self._event.is_set():
-            _log.info("%s: shutting down; a second signal ends the server at once", number.name)
-            self._event.set()
+            self._ask(number)
             return
         _log.warning("%s: ending at once", number.name)
         self._abandon()

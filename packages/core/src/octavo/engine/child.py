@@ -148,8 +148,8 @@ class ChildProcess:
 
 
 def attach_to_parent(arguments: Sequence[str]) -> list[str]:
-    """In the child, first of all: end when the parent ends, beat until then, leave Ctrl-C to the parent, log as it does, and import
-    from where it does.
+    """In the child, first of all: end when the parent ends, beat until then, leave Ctrl-C and a terminal that hangs up to the parent, log
+    as it does, and import from where it does.
 
     Args:
         arguments: `sys.argv[1:]`.
@@ -157,7 +157,8 @@ def attach_to_parent(arguments: Sequence[str]) -> list[str]:
     Returns:
         The module's own arguments.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     lifeline = socket.socket(fileno=int(arguments[0]))
     os.set_inheritable(lifeline.fileno(), False)
     parent = _meet(lifeline)

@@ -127,7 +127,6 @@ bool work(const Job& job, int64_t part) {
   if (memory == nullptr) return false;
   LinearScratch scratch = scratch_at(memory, job.largest == nullptr ? nullptr : job.largest + part * task.num_rows);
   if (job.kernels->begin != nullptr) job.kernels->begin();
-  const int64_t bytes = panel_bytes(task.num_inputs, task.type, task.isa);
   int64_t held = -1;
   for (int64_t unit = take_unit(job, part); unit >= 0; unit = take_unit(job, part)) {
     const int64_t block = unit / job.panels, panel = unit % job.panels;
@@ -137,8 +136,7 @@ bool work(const Job& job, int64_t part) {
       scratch.num_rows = task.num_rows * (block + 1) / job.blocks - scratch.first_row;
       job.kernels->hold_rows(task, scratch);
     }
-    const int64_t next = (panel + 1) % job.panels;
-    job.kernels->multiply(task, panel, static_cast<const char*>(task.packed) + next * bytes, scratch);
+    job.kernels->multiply(task, panel, panel_at(task, (panel + 1) % job.panels), scratch);
   }
   if (job.kernels->end != nullptr) job.kernels->end();
   return true;

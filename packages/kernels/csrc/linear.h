@@ -22,6 +22,10 @@ inline int64_t panel_bytes(int64_t num_inputs, int32_t type, int32_t isa) {
   return padded_inputs(num_inputs) * PANEL * element_bytes(type) + factors;
 }
 
+inline const char* panel_at(const OctavoLinear& task, int64_t panel) {
+  return static_cast<const char*>(task.packed) + panel * panel_bytes(task.num_inputs, task.type, task.isa);
+}
+
 // Of weights [O, ...]; where they are gated, a panel holds PANEL / 2 gates and as many ups.
 inline int64_t count_panels(int64_t num_outputs, bool gated) {
   return gated ? (num_outputs / 2 + PANEL / 2 - 1) / (PANEL / 2) : (num_outputs + PANEL - 1) / PANEL;

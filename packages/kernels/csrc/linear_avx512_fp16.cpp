@@ -148,7 +148,7 @@ void multiply_rows(const Tile& tile, int64_t rows, Fetch* fetch) {
 
 void multiply_halves(const OctavoLinear& task, int64_t panel, const void* next, const LinearScratch& scratch) {
   const int64_t inputs = padded_inputs(task.num_inputs), block_stride = scratch.num_rows * HELD_STRIDE;
-  const auto* right = reinterpret_cast<const uint16_t*>(static_cast<const char*>(task.packed) + panel * panel_bytes(task.num_inputs, task.type, task.isa));
+  const auto* right = reinterpret_cast<const uint16_t*>(panel_at(task, panel));
   const int64_t tiles = (scratch.num_rows + MOST_ROWS - 1) / MOST_ROWS;
   Fetch fetch = {static_cast<const char*>(next), (PANEL * static_cast<int64_t>(sizeof(uint16_t)) + tiles - 1) / tiles};
   for (int64_t t = 0; t < tiles; ++t) {

@@ -36,7 +36,7 @@ struct TiledLinear {
 
   static void multiply(const OctavoLinear& task, int64_t panel, const void* next, const LinearScratch& scratch) {
     const int64_t tiles = (scratch.num_rows + ROWS - 1) / ROWS;
-    const auto* right = reinterpret_cast<const Stored*>(static_cast<const char*>(task.packed) + panel * panel_bytes(task.num_inputs, task.type, task.isa));
+    const auto* right = reinterpret_cast<const Stored*>(panel_at(task, panel));
     const int64_t shares = tiles * (PANEL / TILE_COLUMNS);
     Fetch fetch = {static_cast<const char*>(next), (PANEL * static_cast<int64_t>(sizeof(Stored)) + shares - 1) / shares};
     if constexpr (Operands::widens) {

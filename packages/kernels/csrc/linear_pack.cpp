@@ -56,8 +56,9 @@ void pack_panel(const OctavoPacking& task, int64_t panel) {
 
 void pack_halves(const OctavoPacking& task, int64_t panel) {
   const int64_t padded = padded_inputs(task.num_inputs);
-  auto* target = reinterpret_cast<Float16*>(static_cast<char*>(task.packed) + panel * panel_bytes(task.num_inputs, task.type, task.isa));
-  std::memset(target, 0, panel_bytes(task.num_inputs, task.type, task.isa));
+  const int64_t bytes = panel_bytes(task.num_inputs, task.type, task.isa);
+  auto* target = reinterpret_cast<Float16*>(static_cast<char*>(task.packed) + panel * bytes);
+  std::memset(target, 0, bytes);
   auto* factors = reinterpret_cast<float*>(target + padded * PANEL);
   for (int32_t column = 0; column < PANEL; ++column) {
     const int64_t row = row_of(task, panel, column);

@@ -26,7 +26,7 @@ constexpr microseconds LOOK_EVERY = milliseconds(50);
 constexpr microseconds CROWD_LASTS = milliseconds(200);  // after it was seen last
 constexpr int64_t CROWD_SHARE = 4;                       // threads that wait for a core for more than a fourth of the time are in a crowd
 
-inline void pause() {
+inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
@@ -71,7 +71,7 @@ class Waiter {
     do {
       for (int turn = 0; turn < 64; ++turn) {
         if (is_met()) return;
-        pause();
+        relax();
       }
     } while (Clock::now() < end);
     std::unique_lock<std::mutex> lock(mutex_);

@@ -2,7 +2,7 @@
 
 import pytest
 
-from octavo.scheduler.cost import LEAST_CHUNK, affordable_tokens, extra_cost
+from octavo.scheduler.cost import LEAST_CHUNK, Chunk, affordable_tokens, cut_chunk, extra_cost
 from octavo.testing.engine import fake_engine
 
 
@@ -46,3 +46,15 @@ def test_a_prompt_behind_one_that_takes_the_whole_budget_waits_and_shares_its_bl
         engine.add(str(index), [6] * 2000 + [7 + index] * 16, max_tokens=1)
     engine.run()
     assert sum(plan.total_tokens for plan in engine.plans) == 2016 + 2 * 16
+
+
+def test_a_chunk_ends_with_the_prompt_the_limit_or_the_budget() -> None:
+    assert cut_chunk(50, 0, budget=100, most=80, scale=0) == Chunk(50, 0)
+    assert cut_chunk(90, 0, budget=100, most=80, scale=0) == Chunk(80, 0)
+    assert cut_chunk(50, 1000, budget=200, most=80, scale=1000) == Chunk(50, 51)
+
+
+def test_a_chunk_that_a_budget_cuts_takes_all_of_it() -> None:
+    chunk = cut_chunk(500, 1000, budget=200, most=400, scale=1000)
+    assert chunk.num_tokens == affordable_tokens(200, 1000, 1000) < 200
+    assert sum(chunk) == 200

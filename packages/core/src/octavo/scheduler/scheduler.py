@@ -4,6 +4,7 @@ import secrets
 import time
 from collections import deque
 from dataclasses import replace
+from functools import partial
 
 from octavo.cache.lookup import CachedPrefix
 from octavo.cache.manager import KVCacheManager
@@ -14,7 +15,7 @@ from octavo.errors import InvalidRequestError
 from octavo.logprobs import LogprobRows
 from octavo.metrics.stats import EngineCounters, EngineStats, step_token_histogram
 from octavo.request import Request, RequestState
-from octavo.scheduler.cost import affordable_tokens, extra_cost
+from octavo.scheduler.cost import cut_chunk
 from octavo.scheduler.draft import Flight, StepDraft
 from octavo.scheduler.ending import ending_of
 from octavo.scheduler.limits import check_tokens, max_total_tokens
@@ -50,7 +51,7 @@ class Scheduler:
         self._cache = cache
         self._max_model_len = max_model_len
         self._eos_token_ids = eos_token_ids
-        self._chunk = config.max_chunk
+        self._cut_chunk = partial(cut_chunk, most=config.max_chunk, scale=config.context_scale)
         self._pace = Pace(config)
         self._requests: dict[str, Request] = {}
         self._running = RequestQueue(policy)
@@ -209,7 +210,7 @@ class Scheduler:
             count, extra = num_tokens - context, 0
             if count > 1:
                 # A long prompt leaves one token of the budget to each request after it: those that generate never pause.
-                count, extra = self._chunk_of(count, context, max(1, draft.budget - later))
+                count, extra = self._cut_chunk(count, context, budget=max(1, draft.budget - later))
             elif count == 0 or (request.num_pending and num_tokens >= request.max_total_tokens):
                 continue
             blocks = self._extend(request, request.num_scheduled_tokens + count, draft)
@@ -218,15 +219,6 @@ class Scheduler:
             draft.carry_on(request, blocks)
             self._run(request, count, draft)
             draft.budget -= extra
-
-    def _chunk_of(self, count: int, context: int, budget: int) -> tuple[int, int]:
-        """How many of the next `count` tokens of a prompt a step runs, and what they take of its budget besides."""
-        scale = self._config.context_scale
-        count, affordable = min(count, self._chunk), affordable_tokens(budget, context, scale)
-        if count > affordable:
-            # Nothing is left for prompts behind it, which may come to share what it is computing.
-            return affordable, budget - affordable
-        return count, min(extra_cost(count, context, scale), budget - count)
 
     def _extend(self, request: Request, num_tokens: int, draft: StepDraft) -> list[list[int]] | None:
         """Find room for a running request, at the cost of the last ones; None where it had to give way itself."""
@@ -254,7 +246,7 @@ class Scheduler:
             if request is self._refused and self._cache.num_free <= self._free_when_refused:
                 return
             prefix = self._find_cached(request)
-            count, extra = self._chunk_of(len(request.token_ids) - prefix.num_tokens, prefix.num_tokens, draft.budget)
+            count, extra = self._cut_chunk(len(request.token_ids) - prefix.num_tokens, prefix.num_tokens, budget=draft.budget)
             block_ids = self._cache.allocate(request, prefix, prefix.num_tokens + count, headroom=len(self._running))
             if block_ids is None:
                 self._refused, self._free_when_refused = request, self._cache.num_free

@@ -1,10 +1,15 @@
-"""For every suite: threads wait as they do in the program, which has to be settled before torch is imported."""
+"""For every suite: how threads compute and wait, which has to be settled before torch is imported."""
+
+import os
 
 import pytest
 
 from octavo.env import let_waiting_threads_sleep
 
 let_waiting_threads_sleep()
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # There is a worker for every core.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 REAL_PROCESSES = ("tests/server/", "tests/openai_api/", "tests/test_engine_process.py", "tests/test_executors.py", "core/tests/engine/")
 """Tests that wait for other processes: where the machine is busy elsewhere, a deadline of a few seconds can pass for no fault."""

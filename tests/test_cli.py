@@ -1,6 +1,7 @@
 """The program as users start it, with the model that comes with the checkout."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,12 @@ QUESTION = "What is the capital of France?"
 
 
 def octavo(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the program with all the threads that it would have for a user."""
     program = Path(sys.executable).parent / "octavo"
-    return subprocess.run([str(program), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=300)
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    return subprocess.run(
+        [str(program), *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=300, env=environment
+    )
 
 
 def loaded_modules(statement: str) -> set[str]:

@@ -15,7 +15,7 @@ def lose(server: RunningServer, number: int) -> float:
     return time.monotonic()
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.slow), "2"])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_requests_end_with_an_error_and_the_server_ends(launch: Launcher, number: int, processes: str) -> None:
     server = launch.ready("--api-server-count", processes)
@@ -44,7 +44,7 @@ def test_an_engine_that_fails_is_lost(launch: Launcher) -> None:
     assert server.wait() == 1
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("processes", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_another_engine_is_started_where_that_is_wanted(launch: Launcher, processes: str) -> None:
     server = launch.ready("--restart-engine", "--api-server-count", processes)
     answer = server.complete().json()["choices"][0]["text"]

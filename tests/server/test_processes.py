@@ -12,7 +12,7 @@ from tests.server.running import START_S, Launcher, until
 API = "octavo_server.supervised"
 
 
-@pytest.mark.parametrize("over_path", [False, True])
+@pytest.mark.parametrize("over_path", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_process_that_dies_is_replaced_and_the_others_go_on(launch: Launcher, tmp_path: Path, over_path: bool) -> None:
     server = launch.ready("--api-server-count", "2", uds=tmp_path / "s" if over_path else None)
     until(lambda: server.text.count("ready: ") == 2, within_s=START_S)

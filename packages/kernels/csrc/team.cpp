@@ -24,7 +24,7 @@ constexpr microseconds PATIENCE = milliseconds(5);       // between two steps li
 constexpr microseconds PATIENCE_IN_A_CROWD = microseconds(50);
 constexpr microseconds LOOK_EVERY = milliseconds(50);
 constexpr microseconds CROWD_LASTS = milliseconds(200);  // after it was seen last
-constexpr int64_t CROWD_SHARE = 4;                       // threads that wait for a core for more than a fourth of the time are in a crowd
+constexpr int64_t CROWD_SHARE = 5;                       // a thread that waits for a core for more than a fifth of the time is in a crowd
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -32,27 +32,35 @@ inline void relax() {
 #endif
 }
 
-// How long a thread that could run has had to wait for a core.
+// How long a thread that could run has had to wait for a core. Any other may ask, one at a time.
 class CoreDelay {
  public:
   // Of the calling thread.
-  void open() { file_ = ::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC); }
+  void open() { file_.store(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)); }
   ~CoreDelay() {
-    if (file_ >= 0) ::close(file_);
+    if (file_.load() >= 0) ::close(file_.load());
   }
 
-  // In nanoseconds, since the thread was started; 0 where the system does not say.
+  // Since it was asked last, in nanoseconds; 0 where the system does not say.
+  int64_t more() {
+    const int64_t before = known_;
+    known_ = read();
+    return known_ - before;
+  }
+
+ private:
   int64_t read() const {
     char text[96];
-    const ssize_t size = file_ < 0 ? -1 : ::pread(file_, text, sizeof(text) - 1, 0);
+    const int file = file_.load();
+    const ssize_t size = file < 0 ? -1 : ::pread(file, text, sizeof(text) - 1, 0);
     if (size <= 0) return 0;
     text[size] = 0;
     unsigned long long running = 0, delay = 0;
     return std::sscanf(text, "%llu %llu", &running, &delay) == 2 ? static_cast<int64_t>(delay) : 0;
   }
 
- private:
-  int file_ = -1;
+  std::atomic<int> file_{-1};
+  int64_t known_ = 0;
 };
 
 // Of a thread that calls.
@@ -60,7 +68,7 @@ struct CallerDelay : CoreDelay {
   CallerDelay() { open(); }
 };
 
-thread_local const CallerDelay caller_delay;
+thread_local CallerDelay caller_delay;
 
 // One thread waits, others tell it to look again.
 class Waiter {
@@ -179,12 +187,14 @@ class Team {
   void look_around() {
     const Clock::time_point now = Clock::now();
     if (now < next_look_) return;
-    int64_t delay = caller_delay.read();
-    for (int64_t i = 0; i < num_workers_; ++i) delay += workers_[i]->delay.read();
+    int64_t longest = caller_delay.more();
+    for (int64_t i = 0; i < num_workers_; ++i) {
+      const int64_t delay = workers_[i]->delay.more();
+      longest = delay > longest ? delay : longest;
+    }
     const int64_t passed = std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_look_).count();
-    if (delay - last_delay_ > passed / CROWD_SHARE) crowded_until_ = now + CROWD_LASTS;
+    if (longest > passed / CROWD_SHARE) crowded_until_ = now + CROWD_LASTS;
     patience_.store(now < crowded_until_ ? PATIENCE_IN_A_CROWD : PATIENCE, std::memory_order_relaxed);
-    last_delay_ = delay;
     last_look_ = now;
     next_look_ = now + LOOK_EVERY;
   }
@@ -194,7 +204,6 @@ class Team {
   std::atomic<microseconds> patience_{PATIENCE};
   Worker* workers_[MOST_WORKERS];
   int64_t num_workers_ = 0;
-  int64_t last_delay_ = 0;
   Clock::time_point last_look_, next_look_, crowded_until_;
 };
 

@@ -183,6 +183,34 @@ def test_an_argmax_and_other_plans_are_obstacles(layer, generator):
     assert recorder.obstacle is not None
 
 
+def hidden(layer, count):
+    """A result, made of the carry."""
+    normed = ops.rms_norm(layer.carry[:count], layer.norm, 1e-5, 0.0)
+    return ops.linear(normed, layer.qkv, None, None, 64, layer.isa)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, MAX_TOKENS])
+def test_a_program_gives_its_result_for_any_rows(layer, generator, count):
+    with record(num_tokens=2, max_tokens=MAX_TOKENS, plans=[]) as recorder:
+        result = hidden(layer, 2)
+    recorder.note_result(result.view(2, 4, 16))
+    program = recorder.program(layer.library)
+    layer.fill(torch.randn(count, WIDTH, generator=generator), torch.zeros(count, dtype=torch.int64))
+    found = program.run(count)
+    assert found.shape == (count, 4, 16)
+    assert torch.equal(found.flatten(1), hidden(layer, count))
+
+
+@pytest.mark.parametrize(
+    "choose", [lambda layer, result: layer.carry[:2], lambda layer, result: result[:, ::2], lambda layer, result: result[:1]]
+)
+def test_another_result_is_an_obstacle(layer, choose):
+    with record(num_tokens=2, max_tokens=MAX_TOKENS, plans=[]) as recorder:
+        result = choose(layer, hidden(layer, 2))
+    recorder.note_result(result)
+    assert recorder.obstacle == "a result that no call made"
+
+
 def test_a_failing_call_raises_what_the_op_raises(layer, generator):
     program = recorded(layer, generator).program(layer.library)
     plan, positions = plan_of((2,))

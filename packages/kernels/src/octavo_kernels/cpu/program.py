@@ -96,6 +96,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._calls: list[tuple[Task, int, int]] = []
         self._memory: dict[tuple[tuple[int, ...], torch.dtype], list[Tensor]] = {}
         self._taken: dict[tuple[tuple[int, ...], torch.dtype], int] = {}
+        self._result: Tensor | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -106,10 +107,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What was made so far is read by nothing that follows, but for what was copied to its place."""
         self._taken.clear()
 
-    def program(self, library: ctypes.CDLL, result: Tensor | None = None) -> CpuProgram:
-        """What was noted down; `result` is a tensor that it made."""
+    def note_result(self, made: Tensor) -> None:
+        """Take down what all of it gives: a tensor [N, ...] that a call made."""
+        places = (place for group in self._memory.values() for place in group if place.data_ptr() == made.data_ptr())
+        place = next(places, None)
+        if place is None or len(made) != self._num_tokens or not made.is_contiguous() or made[0].numel() != place[0].numel():
+            self._fail("a result that no call made")
+            return
+        self._result = place.view(len(place), *made.shape[1:])
+
+    def program(self, library: ctypes.CDLL) -> CpuProgram:
+        """What was noted down."""
         assert self.obstacle is None, self.obstacle
-        return CpuProgram(library, self._calls, self._memory, None if result is None else self._place_of(result))
+        return CpuProgram(library, self._calls, self._memory, self._result)
 
     def note(self, task: Task) -> None:
         """Take down a call of an op."""
@@ -145,11 +155,6 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             places.append(torch.empty(self._max_tokens, *row, dtype=dtype))
         self._taken[key] = taken + 1
         return places[taken][: self._num_tokens]
-
-    def _place_of(self, made: Tensor) -> Tensor:
-        """The place [max_tokens, ...] of a tensor that was made, or of a view of its rows."""
-        (place,) = (place for places in self._memory.values() for place in places if place.data_ptr() == made.data_ptr())
-        return place.view(len(place), *made.shape[1:])
 
     def _note_copy(self, target: Tensor, source: Tensor) -> None:
         if source.shape != target.shape or source.dtype != target.dtype or source.shape[:1] != (self._num_tokens,):

@@ -12,6 +12,7 @@ from torch import Tensor
 from octavo.profile.parts import Part
 from octavo.profile.spans import SpanRecorder
 from octavo_kernels.attention import AttentionBackend, AttentionSpec, AttentionStep
+from octavo_kernels.attention.cpu import CpuAttention
 from octavo_kernels.cpu.program import CpuProgram
 from octavo_models.compile.compose import compose
 from octavo_models.compile.dispatch import GraphKey, GraphMode
@@ -113,10 +114,12 @@ class Forward:
 
     def note_down(self, inputs: StepInputs) -> None:
         """Run a step that is padding alone, and later ones as programs of C++ calls, where all that they do on a CPU is C++."""
+        all_attend = len(self._caches) == len(self._borders)
+        if not isinstance(self._backend, CpuAttention) or not all_attend or self.pieces.are_compiled:
+            return
         step = self._plan(inputs)
         plans = attend_plans(step.plans)
-        if plans is None or self.pieces.are_compiled:
-            return
+        assert plans is not None, "this backend's plans are for C++"
         num_tokens = len(inputs.token_ids)
         rows = self._buffers.first_rows(num_tokens)
         border = self._last_border(inputs, rows, all_rows=True)

@@ -37,9 +37,11 @@ def note_down(
         return None
     with record(num_tokens=num_tokens, max_tokens=max_tokens, plans=plans) as recorder:
         result = run(recorder.next_piece)
+    if result is not None:
+        recorder.note_result(result)
     if recorder.obstacle is not None:
         _log.debug("steps run op by op, since they have %s", recorder.obstacle)
         return None
-    program = recorder.program(native.library, result)
+    program = recorder.program(native.library)
     _log.debug("noted down a program of %d calls", len(program))
     return program

@@ -135,3 +135,12 @@ def test_a_system_without_these_files_still_has_memory_and_a_cpu(write_root: Wri
 def test_this_machine() -> None:
     machine = read_machine()
     assert 0 < machine.available_memory <= machine.total_memory
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("always [madvise] never\n", "madvise"), ("[always] madvise never\n", "always"), ("strange\n", "unknown"), (None, "unknown")],
+)
+def test_when_pages_are_large_is_the_choice_in_brackets(write_root: WriteRoot, text: str | None, expected: str) -> None:
+    files = {} if text is None else {"sys/kernel/mm/transparent_hugepage/enabled": text}
+    assert read_machine(write_root(MEMINFO | files), Environment()).large_pages == expected

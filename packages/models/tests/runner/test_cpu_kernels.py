@@ -1,13 +1,16 @@
 """Which kernels a runner takes on a CPU, and what it says about them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from octavo.config.machine import read_machine
 from octavo.errors import ConfigurationError
 from octavo_kernels.native import load_native
 from octavo_models.layers.packed_linear import PackedLinear
 from octavo_models.runner import cpu_kernels
-from octavo_models.runner.cpu_kernels import choose_cpu_isa, choose_linear_method
+from octavo_models.runner.cpu_kernels import choose_cpu_isa, choose_linear_method, describe_cpu
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -77,3 +80,17 @@ def test_without_the_library_torch_multiplies() -> None:
     method, decision = choose_linear_method(CPU, torch.bfloat16)
     assert method is None
     assert "not installed" in decision.reason
+
+
+@pytest.mark.usefixtures("_native")
+@pytest.mark.parametrize(("pages", "expected"), [("always", "large"), ("madvise", "large"), ("never", "small"), ("unknown", "small")])
+def test_cores_and_pages_are_explained(monkeypatch: pytest.MonkeyPatch, pages: str, expected: str) -> None:
+    monkeypatch.setattr(cpu_kernels, "read_machine", lambda: replace(read_machine(), large_pages=pages))
+    affinity, weights = describe_cpu(CPU)
+    assert (affinity.name, weights.name, weights.value) == ("affinity", "weight_pages", expected)
+    assert repr(pages) in weights.reason
+
+
+@pytest.mark.usefixtures("_without_library")
+def test_where_there_are_no_kernels_nothing_is_explained() -> None:
+    assert describe_cpu(CPU) == describe_cpu(GPU) == ()

@@ -28,6 +28,7 @@ class Machine:
         total_memory: bytes; a control group's limit where that is less than what is installed.
         available_memory: bytes that can be taken now, within every limit.
         has_cuda: a CUDA device is there and not hidden.
+        large_pages: when the system backs memory with large pages: "always", "madvise" (where it is asked to), "never"; "unknown".
     """
 
     system: str
@@ -38,6 +39,7 @@ class Machine:
     total_memory: int
     available_memory: int
     has_cuda: bool
+    large_pages: str = "unknown"
 
     @property
     def has_cpu_bfloat16(self) -> bool:
@@ -64,7 +66,17 @@ def read_machine(root: Path = Path("/"), environment: Environment | None = None)
         total_memory=total,
         available_memory=available,
         has_cuda=not environment.cuda_hidden and any((root / path).exists() for path in _CUDA_PATHS),
+        large_pages=_large_pages(root),
     )
+
+
+def _large_pages(root: Path) -> str:
+    """The choice in brackets."""
+    try:
+        choices = (root / "sys/kernel/mm/transparent_hugepage/enabled").read_text()
+    except OSError:
+        return "unknown"
+    return choices.partition("[")[2].partition("]")[0] or "unknown"
 
 
 def _usable_cpus(root: Path) -> int:

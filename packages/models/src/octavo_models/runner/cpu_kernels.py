@@ -3,6 +3,7 @@
 import torch
 
 from octavo.config.engine import Decision
+from octavo.config.machine import read_machine
 from octavo.errors import ConfigurationError
 from octavo_kernels.cpu.abi import TYPES
 from octavo_kernels.cpu.library import REMEDY
@@ -28,6 +29,20 @@ def choose_cpu_isa(requested: str, device: torch.device) -> tuple[Decision, ...]
         raise ConfigurationError(f"cpu_isa: {error}, or leave it at auto") from error
     reason = "the fastest that this CPU has" if requested == AUTO else "requested"
     return (Decision(name="cpu_isa", value=isa.name.lower(), reason=reason),)
+
+
+def describe_cpu(device: torch.device) -> tuple[Decision, ...]:
+    """How the C++ kernels use cores and memory; nothing where they are not there."""
+    if device.type != "cpu" or load_native() is None:
+        return ()
+    large_pages = read_machine().large_pages
+    are_large = large_pages in {"always", "madvise"}
+    pages = "large" if are_large else "small"
+    reason = f"transparent_hugepage is {large_pages!r}" + ("" if are_large else ": weights are read a fifth faster with madvise")
+    return (
+        Decision(name="affinity", value="none", reason="the system places threads; start with taskset to keep them on some CPUs"),
+        Decision(name="weight_pages", value=pages, reason=reason),
+    )
 
 
 def choose_linear_method(device: torch.device, dtype: torch.dtype) -> tuple[LinearMethod | None, Decision]:

@@ -29,7 +29,7 @@ from octavo_models.runner.buffers import BorderBuffers, InputBuffers
 from octavo_models.runner.choices import AUTO, attention_backend, logits_processor_class, model_class, sampler_class
 from octavo_models.runner.clocks import clock_step
 from octavo_models.runner.compiling import StepCompiler, capture_trial, graph_modes, make_dispatcher
-from octavo_models.runner.cpu_kernels import choose_cpu_isa, choose_linear_method
+from octavo_models.runner.cpu_kernels import choose_cpu_isa, choose_linear_method, describe_cpu
 from octavo_models.runner.forward import Forward
 from octavo_models.runner.memory_profile import (
     estimate_activations,
@@ -85,7 +85,7 @@ class TorchModelRunner(ModelRunner):
             registries, AUTO, [_USUAL_ATTENTION], block_size=_USUAL_BLOCK_SIZE, dtype=torch.bfloat16, device=device
         )
         _, linear = choose_linear_method(device, torch.bfloat16)
-        return (attention, *choose_cpu_isa(AUTO, device), linear, choose_threads())
+        return (attention, *choose_cpu_isa(AUTO, device), linear, choose_threads(), *describe_cpu(device))
 
     def load(self) -> None:
         """Build model, attention backend and sampler."""
@@ -107,7 +107,7 @@ class TorchModelRunner(ModelRunner):
         self._loaded = _Loaded(
             model=model, backend=backend(block_size=block_size, dtype=self._cache_dtype, device=self._device), sampler=sampler()
         )
-        self.decisions = (attention, *isa, linear, threads)
+        self.decisions = (attention, *isa, linear, threads, *describe_cpu(self._device))
 
     @room_for("the KV pool and the buffers of a step", "lower max_num_batched_tokens, max_num_seqs or the size of the pool")
     def allocate_pool(self) -> PoolSize:

@@ -115,18 +115,16 @@ class Forward:
     def note_down(self, inputs: StepInputs) -> None:
         """Run a step that is padding alone, and later ones as programs of C++ calls, where all that they do on a CPU is C++."""
         all_attend = len(self._caches) == len(self._borders)
-        if not isinstance(self._backend, CpuAttention) or not all_attend or self.pieces.are_compiled:
+        if not isinstance(self._backend, CpuAttention) or not all_attend:
             return
         step = self._plan(inputs)
-        plans = attend_plans(step.plans)
-        assert plans is not None, "this backend's plans are for C++"
         num_tokens = len(inputs.token_ids)
         rows = self._buffers.first_rows(num_tokens)
         border = self._last_border(inputs, rows, all_rows=True)
         note = partial(note_down, num_tokens=num_tokens, max_tokens=self._buffers.max_tokens)
         with torch.inference_mode():
             hold(rows.carry, self._model.embed(inputs.token_ids))
-            self._program = note(lambda next_piece: self._run_borders(inputs, rows, step, next_piece), plans=plans)
+            self._program = note(lambda next_piece: self._run_borders(inputs, rows, step, next_piece), plans=attend_plans(step.plans))
             self._last_program = note(lambda _: self.pieces.run_last(border.positions, border.attended, border.carry))
 
     def capture(self, graphs: GraphBackend, key: GraphKey, inputs: StepInputs) -> None:
@@ -183,12 +181,11 @@ class Forward:
 
     def _run_step(self, inputs: StepInputs, rows: BorderRows, step: BorderStep) -> None:
         """As `_run_pieces`, and where that is possible as a program of C++ calls."""
-        plans = None if self._program is None or self.pieces.are_compiled else attend_plans(step.plans)
-        if self._program is None or plans is None:
+        if self._program is None or self.pieces.are_compiled:
             self._run_pieces(inputs, rows, step)
             return
         hold(rows.carry, self._model.embed(inputs.token_ids))
-        self._program.run(len(inputs.token_ids), plans)
+        self._program.run(len(inputs.token_ids), attend_plans(step.plans))
 
     def _run_pieces(self, inputs: StepInputs, rows: BorderRows, step: BorderStep) -> None:
         hold(rows.carry, self._model.embed(inputs.token_ids))

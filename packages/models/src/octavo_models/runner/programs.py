@@ -12,10 +12,11 @@ from octavo_kernels.native import load_native
 _log = logging.getLogger(__name__)
 
 
-def attend_plans(plans: Sequence[object]) -> list[AttendPlan] | None:
-    """The plans of attention, for each group of requests, if it runs in C++ for all of them."""
+def attend_plans(plans: Sequence[object]) -> list[AttendPlan]:
+    """The plans of attention that runs in C++, for each group of requests."""
     known = [plan for plan in plans if isinstance(plan, AttendPlan)]
-    return known if len(known) == len(plans) else None
+    assert len(known) == len(plans), "the backend's plans are for C++"
+    return known
 
 
 def note_down(

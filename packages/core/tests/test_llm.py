@@ -1,6 +1,6 @@
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -209,6 +209,15 @@ def troubled(before_step: Callable[[int], None], **options: Any) -> FakeLLM:
     return fake_llm(wrap_client=lambda client: TroubledClient(client, before_step), **options)
 
 
+@pytest.fixture
+def _hears_interrupts() -> Iterator[None]:
+    """As in a program in the foreground: started by a shell in the background, Python would ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_hears_interrupts")
 def test_an_interrupt_is_heard_between_steps_and_leaves_a_clean_engine() -> None:
     def press(step: int) -> None:
         if step == 3:
@@ -222,6 +231,7 @@ def test_an_interrupt_is_heard_between_steps_and_leaves_a_clean_engine() -> None
     assert fake.complete([5]).token_ids == continuation([5], 5, vocab_size=1000)
 
 
+@pytest.mark.usefixtures("_hears_interrupts")
 def test_the_second_interrupt_does_not_wait_for_the_step() -> None:
     reached = []
 

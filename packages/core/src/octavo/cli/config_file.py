@@ -44,8 +44,11 @@ def _read(path: Path) -> dict[Any, Any]:
     import yaml
 
     try:
-        text = read_bytes(path, max_bytes=MAX_BYTES).decode()
-        content = yaml.safe_load(text)
+        loader = yaml.SafeLoader(read_bytes(path, max_bytes=MAX_BYTES).decode())
+        node = loader.get_single_node()
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(path, [str(key.value) for key, _ in node.value])
+        content = None if node is None else loader.construct_document(node)
     except CheckpointError as error:
         raise typer.BadParameter(str(error)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -55,9 +58,6 @@ def _read(path: Path) -> dict[Any, Any]:
         return {}
     if not isinstance(content, dict):
         raise typer.BadParameter(f"{path} holds a {type(content).__name__}: write one 'option: value' a line")
-    mapping = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(mapping, yaml.MappingNode), "a dictionary is written as a mapping"
-    _check_keys(path, [str(key.value) for key, _ in mapping.value])
     return content
 
 

@@ -7,7 +7,8 @@ from octavo_server.state import ServerState
 def admit(state: ServerState, num_requests: int, num_tokens: int) -> None:
     """Return where requests may be queued now; call it right before they are.
 
-    What waits is what this process knows of: with several API processes each counts its own. A request that nothing waits in front of
+    What waits is what the engine says, and what this process sent it since: with several API processes, requests that come to them at the
+    same moment may pass the limit together. A request that nothing waits in front of
     is let in whatever its prompt's length.
 
     Args:

@@ -277,3 +277,22 @@ def test_the_documentation_describes_bodies(with_client: Callable[..., None]) ->
         assert "$ref" not in json.dumps(document["paths"]["/v1/chat/completions"]["post"]["requestBody"])
 
     with_client(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/completions", {"prompt": ["a", "b"], "n": 2}, "prompt"),
+        ("/v1/completions", {"prompt": "a", "n": 4}, "n"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "n": 4}, "n"),
+    ],
+)
+def test_more_sequences_than_a_request_may_have(with_client: Callable[..., None], path: str, body: dict[str, Any], param: str) -> None:
+    async def scenario(client: Any) -> None:
+        answer = await client.post(path, body)
+        assert (answer.status, answer.error["param"]) == (400, param)
+        assert "more than the 3 sequences" in answer.error["message"]
+        fewer = {**body, "n": 1, "max_tokens": 1}
+        assert (await client.post(path, fewer)).status == 200
+
+    with_client(scenario, flags={"max_prompts_per_request": 3})

@@ -61,12 +61,7 @@ class CompletionRequest(GenerationFields, kw_only=True):
         if given is None:
             raise InvalidRequestError("prompt is missing: send text, token ids, or a list of either", param="prompt")
         prompts = _split(given)
-        n = 1 if self.n is None else self.n
-        if len(prompts) * n > most:
-            raise InvalidRequestError(
-                f"{len(prompts)} prompts with n={shown(n)} are more than the {most} sequences that one request may have: send several",
-                param="prompt",
-            )
+        self.check_sequences(len(prompts), most)
         return [_simple(prompt) for prompt in prompts]
 
 

@@ -119,6 +119,16 @@ class GenerationFields(msgspec.Struct, kw_only=True):
         if self.priority is not None and not -SEED_LIMIT <= self.priority < SEED_LIMIT:
             raise InvalidRequestError("priority must fit in a signed 64-bit integer", param="priority")
 
+    def check_sequences(self, num_prompts: int, most: int) -> None:
+        """Refuse more than `most` sequences, `n` for each prompt. Raises `InvalidRequestError`."""
+        n = 1 if self.n is None else self.n
+        if num_prompts * n > most:
+            prompts = "a prompt" if num_prompts == 1 else f"{num_prompts} prompts"
+            raise InvalidRequestError(
+                f"{prompts} with n={shown(n)} makes more than the {most} sequences that one request may have: send several",
+                param="n" if num_prompts == 1 else "prompt",
+            )
+
     def sampling_params(
         self, llm: "AsyncLLM", *, max_tokens: int | None, logprobs: int | None, prompt_logprobs: int | None
     ) -> SamplingParams:

@@ -30,6 +30,7 @@ async def create_chat_completion(request: Request) -> Response:
     fields = _reader.read(body, state.unknown_fields)
     call = Call.of(request, state, model=fields.model, request_id=fields.request_id)
     fields.check_for(call.llm.info)
+    fields.check_sequences(1, state.config.max_prompts_per_request)
     params = fields.sampling_params(
         call.llm, max_tokens=fields.output_limit, logprobs=fields.num_logprobs, prompt_logprobs=fields.prompt_logprobs
     )

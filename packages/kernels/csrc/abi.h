@@ -9,7 +9,7 @@
 #define OCTAVO_EXPORT extern "C" __attribute__((visibility("default")))
 
 // Counts up with every change of a structure or a function below; the Python side compares it when it loads the library.
-constexpr int32_t OCTAVO_ABI_VERSION = 6;
+constexpr int32_t OCTAVO_ABI_VERSION = 7;
 
 // How many keys of a sequence are taken together at most.
 constexpr int32_t OCTAVO_SPLIT_KEYS = 256;
@@ -25,6 +25,20 @@ enum OctavoIsa : int32_t {
   OCTAVO_AVX512_BF16 = 3,
   OCTAVO_AVX512_FP16 = 4,
   OCTAVO_AMX = 5
+};
+
+// GGML's block formats.
+enum OctavoFormat : int32_t {
+  OCTAVO_Q4_0 = 0,
+  OCTAVO_Q4_1 = 1,
+  OCTAVO_Q5_0 = 2,
+  OCTAVO_Q5_1 = 3,
+  OCTAVO_Q8_0 = 4,
+  OCTAVO_Q2_K = 5,
+  OCTAVO_Q3_K = 6,
+  OCTAVO_Q4_K = 7,
+  OCTAVO_Q5_K = 8,
+  OCTAVO_Q6_K = 9
 };
 
 enum OctavoActivation : int32_t { OCTAVO_SILU = 0, OCTAVO_GELU_TANH = 1 };
@@ -141,6 +155,14 @@ struct OctavoGate {
   int32_t num_threads;
 };
 
+// Turns blocks of 32 values, or of 256 where the format's name ends in K, into floats.
+struct OctavoBlocks {
+  const void* blocks;
+  float* out;
+  int64_t num_blocks;
+  int32_t format;
+};
+
 // Lays the weights of a linear layer out as its kernels read them: panels of 32 outputs, [P, I', 32], or of 16-bit brain floats
 // [P, I' / 2, 32, 2], where I' is I rounded up to a multiple of 32 and all that is added is zero. Where the layer is gated, the
 // outputs are gates and as many ups, and a panel holds 16 of each. For OCTAVO_AVX512_FP16 brain floats become half precision, each output
@@ -239,6 +261,7 @@ OCTAVO_EXPORT int32_t octavo_attend(const OctavoAttention* task);
 OCTAVO_EXPORT int32_t octavo_rotate(const OctavoRotation* task);
 OCTAVO_EXPORT int32_t octavo_rms_norm(const OctavoRmsNorm* task);
 OCTAVO_EXPORT int32_t octavo_gate(const OctavoGate* task);
+OCTAVO_EXPORT int32_t octavo_dequantize(const OctavoBlocks* task);
 // Bytes that octavo_pack_linear writes; `packed` and `weight` are not looked at. Negative where an argument is bad.
 OCTAVO_EXPORT int64_t octavo_packed_bytes(const OctavoPacking* task);
 OCTAVO_EXPORT int32_t octavo_pack_linear(const OctavoPacking* task);

@@ -1,7 +1,7 @@
 // Lays weights out in panels.
 #include <sys/mman.h>
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
 #include "half_scale.h"
@@ -22,17 +22,52 @@ int64_t row_of(const OctavoPacking& task, int64_t panel, int32_t column) {
   return place < width ? place + (column < half ? 0 : width) : -1;
 }
 
+constexpr uint16_t MAGNITUDE = 0x7fff, INFINITE = 0x7f80;  // of brain floats, as bits
+
+uint16_t magnitude_of(BFloat16 weight) { return weight.bits & MAGNITUDE; }
+
 // For rows with infinities or NaN 1.
 float scale_of_weights(const BFloat16* weights, int64_t count) {
-  float largest = 0.0f;
-  bool is_finite = true;
-  for (int64_t i = 0; i < count; ++i) {
-    const float magnitude = std::fabs(widen(weights[i]));
-    is_finite = is_finite && magnitude < INFINITY;
-    largest = magnitude > largest ? magnitude : largest;
-  }
-  return is_finite ? scale_to_exponent(largest, WEIGHT_EXPONENT) : 1.0f;
+  uint16_t largest = 0;
+  for (int64_t i = 0; i < count; ++i) largest = magnitude_of(weights[i]) > largest ? magnitude_of(weights[i]) : largest;
+  return largest < INFINITE ? scale_to_exponent(widen(BFloat16{largest}), WEIGHT_EXPONENT) : 1.0f;
 }
+
+// How a row of weights becomes halves. Where every one that is not 0 becomes a normal number, that is exact and a matter of bits: the
+// exponent moves by what the scale and the types differ in.
+struct HalvedRow {
+  const BFloat16* weights;
+  float scale;
+  uint16_t exponents;  // added to the bits of what is not 0
+  bool is_exact;
+
+  HalvedRow(const BFloat16* row, int64_t count) : weights(row), scale(scale_of_weights(row, count)) {
+    constexpr int32_t STEP = 1 << 7, LEAST_EXPONENT = 127 - 14, MOST_EXPONENT = 127 + 15;  // of normal halves
+    const int32_t moved = static_cast<int32_t>(bits_of(scale) >> 23) - 127;
+    exponents = static_cast<uint16_t>((moved - (127 - 15)) * STEP);
+    // Brain floats below STEP are subnormal numbers.
+    const int32_t least = std::max(STEP, (LEAST_EXPONENT - moved) * STEP), beyond = (MOST_EXPONENT + 1 - moved) * STEP;
+    int32_t others = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t magnitude = magnitude_of(weights[i]);
+      others |= (magnitude != 0) & ((magnitude < least) | (magnitude >= beyond));
+    }
+    is_exact = others == 0;
+  }
+
+  // One a row of the panel that begins at `target`.
+  void write(int64_t count, Float16* target) const {
+    if (!is_exact) {
+      for (int64_t i = 0; i < count; ++i) narrow(widen(weights[i]) * scale, target + i * PANEL);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const uint16_t magnitude = magnitude_of(weights[i]), sign = weights[i].bits & static_cast<uint16_t>(~MAGNITUDE);
+      const auto moved = static_cast<uint16_t>((magnitude + exponents) << 3);
+      target[i * PANEL].bits = static_cast<uint16_t>(sign | (magnitude == 0 ? 0 : moved));
+    }
+  }
+};
 
 // `GROUP` inputs of a column lie together. Bits are copied, so that only their number matters of the type.
 template <class Bits, int GROUP>
@@ -61,12 +96,11 @@ void pack_halves(const OctavoPacking& task, int64_t panel) {
   std::memset(target, 0, bytes);
   auto* factors = reinterpret_cast<float*>(target + padded * PANEL);
   for (int32_t column = 0; column < PANEL; ++column) {
-    const int64_t row = row_of(task, panel, column);
-    if (row < 0) continue;
-    const auto* weights = static_cast<const BFloat16*>(task.weight) + row * task.row_stride;
-    const float scale = scale_of_weights(weights, task.num_inputs);
-    factors[column] = 1.0f / scale;
-    for (int64_t i = 0; i < task.num_inputs; ++i) narrow(widen(weights[i]) * scale, target + i * PANEL + column);
+    const int64_t place = row_of(task, panel, column);
+    if (place < 0) continue;
+    const HalvedRow row(static_cast<const BFloat16*>(task.weight) + place * task.row_stride, task.num_inputs);
+    factors[column] = 1.0f / row.scale;
+    row.write(task.num_inputs, target + column);
   }
 }
 

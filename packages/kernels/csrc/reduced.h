@@ -36,8 +36,9 @@ inline float widen(Float16 value) {
   const uint32_t sign = uint32_t{value.bits & 0x8000u} << 16;
   const uint32_t magnitude = value.bits & 0x7fffu;
   if (magnitude >= 0x7c00u) return float_of(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
-  // Shifted into place the exponent is 112 too small; multiplying corrects it and normalises subnormal numbers too.
-  return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
+  // By way of an integer, since a process may have told the processor to take subnormal floats for zero.
+  if (magnitude < 0x400u) return float_of(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
+  return float_of(sign | ((magnitude << 13) + (112u << 23)));
 }
 
 inline void narrow(float value, float* target) { *target = value; }

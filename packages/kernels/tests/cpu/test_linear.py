@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from octavo_kernels.cpu import linear as cpu
+from octavo_kernels.cpu.isa import Isa, supported_isas
 from octavo_kernels.reference import linear as reference
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -173,6 +174,21 @@ def test_no_rows_are_no_work(library, generator, isa):
     packed = cpu.pack(library, weight, isa=isa)
     assert multiply(library, torch.empty(0, 40), packed, None, 20, isa).shape == (0, 20)
     assert cpu.linear_largest(library, torch.empty(0, 40), packed, None, 20, isa=isa).shape == (0,)
+
+
+@pytest.mark.parametrize("spread", [0.0, 4.0, 30.0])
+def test_halves_are_scaled_weights_that_are_rounded_once(library, generator, spread):
+    if Isa.AVX512_FP16 not in supported_isas(library):
+        pytest.skip("this host does not run avx512_fp16")
+    magnitudes = torch.rand(32, 96, generator=generator).mul(spread).neg().exp()
+    weight = torch.randn(32, 96, generator=generator).mul(magnitudes).bfloat16()
+    weight[3], weight[4, ::2], weight[5, 7] = 0, -0.0, torch.inf
+    weight[2, 1:] = 0
+    weight[:3, 0] = torch.tensor([2e-40, 1e-38, 1e-40]).bfloat16()  # subnormal numbers, of which the last is its row's largest
+    packed = cpu.pack(library, weight, isa=Isa.AVX512_FP16)
+    halves, factors = packed[: 96 * 32 * 2].view(torch.float16).view(96, 32).T, packed[96 * 32 * 2 :].view(torch.float32)
+    assert torch.equal(halves.contiguous().view(torch.int16), (weight.float() / factors[:, None]).half().view(torch.int16))
+    assert ((halves.abs().amax(dim=1) >= 8) & (halves.abs().amax(dim=1) < 16))[6:].all()
 
 
 def test_weights_are_packed_from_rows_of_a_view(library, generator, isa):

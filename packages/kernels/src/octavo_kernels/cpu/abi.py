@@ -2,14 +2,38 @@
 
 import ctypes
 from ctypes import c_float, c_int32, c_int64, c_void_p
+from typing import NamedTuple
 
 import torch
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 TYPES = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 """The element types that the library knows, with their numbers."""
 ACTIVATIONS = {"silu": 0, "gelu_tanh": 1}
 """The activations that the library knows, with their numbers."""
+
+
+class BlockFormat(NamedTuple):
+    """The number of one of GGML's block formats, and how many values and bytes a block has."""
+
+    number: int
+    num_values: int
+    num_bytes: int
+
+
+BLOCK_FORMATS = {
+    "Q4_0": BlockFormat(0, 32, 18),
+    "Q4_1": BlockFormat(1, 32, 20),
+    "Q5_0": BlockFormat(2, 32, 22),
+    "Q5_1": BlockFormat(3, 32, 24),
+    "Q8_0": BlockFormat(4, 32, 34),
+    "Q2_K": BlockFormat(5, 256, 84),
+    "Q3_K": BlockFormat(6, 256, 110),
+    "Q4_K": BlockFormat(7, 256, 144),
+    "Q5_K": BlockFormat(8, 256, 176),
+    "Q6_K": BlockFormat(9, 256, 210),
+}
+"""By name."""
 
 
 class Cache(ctypes.Structure):
@@ -137,6 +161,12 @@ class Gate(ctypes.Structure):
     )
 
 
+class Blocks(ctypes.Structure):
+    """`OctavoBlocks`."""
+
+    _fields_ = (("blocks", c_void_p), ("out", c_void_p), ("num_blocks", c_int64), ("format", c_int32))
+
+
 class Packing(ctypes.Structure):
     """`OctavoPacking`."""
 
@@ -229,6 +259,7 @@ FUNCTIONS = {
     "octavo_rotate": Rotation,
     "octavo_rms_norm": RmsNorm,
     "octavo_gate": Gate,
+    "octavo_dequantize": Blocks,
     "octavo_pack_linear": Packing,
     "octavo_linear": Linear,
 }

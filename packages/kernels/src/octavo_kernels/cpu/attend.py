@@ -97,6 +97,8 @@ def attend(
     assert query.shape == out.shape
     assert key.shape == value.shape
     assert query.shape[0] == key.shape[0] == plan.slots.shape[0]
+    assert key.shape[1:] == (cache.shape[2], cache.shape[4])
+    assert query.shape[2] == cache.shape[4]
     task = Attention(
         describe_cache(cache),
         describe_heads(query),

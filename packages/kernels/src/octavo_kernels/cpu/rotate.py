@@ -35,6 +35,7 @@ def rotate(
     assert query.shape == query_out.shape
     assert key.shape == key_out.shape
     assert query.shape[0] == key.shape[0] == positions.shape[0]
+    assert query.shape[2] == key.shape[2]
     assert positions.dtype == torch.int64
     assert positions.is_contiguous()
     assert table.dtype == torch.float32

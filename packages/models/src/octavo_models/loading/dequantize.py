@@ -1,15 +1,19 @@
 """GGML's block formats -> floating point.
 
-A row is a sequence of blocks, each with its own scale. The formats of 32 values are decoded here, some ten times faster than by
-numpy; the 256-value "K" formats by the `gguf` package. Layouts: https://github.com/ggml-org/ggml, ggml-common.h.
+A row is a sequence of blocks, each with its own scale. Where the C++ library is installed it decodes them all. Elsewhere the formats of
+32 values are decoded here, some ten times faster than by numpy, and the 256-value "K" formats by the `gguf` package. Layouts:
+https://github.com/ggml-org/ggml, ggml-common.h.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from octavo.errors import CheckpointError
+from octavo_kernels.cpu.dequantize import dequantize as decode_native
+from octavo_kernels.native import load_native
 
 _PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _K_FORMATS = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"})
@@ -35,7 +39,7 @@ def dequantize(raw: Tensor, type_name: str, shape: tuple[int, ...], dtype: torch
     """
     if type_name in _PLAIN:
         return raw.view(_PLAIN[type_name]).view(shape).to(dtype)
-    decode, size = (_SMALL_BLOCKS[type_name], 32) if type_name in _SMALL_BLOCKS else (_k_format(type_name), 256)
+    decode, size = _decoder(type_name), 32 if type_name in _SMALL_BLOCKS else 256
     out = torch.empty(shape, dtype=dtype)
     values = out.view(-1, size)
     blocks = raw.view(len(values), -1)
@@ -43,6 +47,14 @@ def dequantize(raw: Tensor, type_name: str, shape: tuple[int, ...], dtype: torch
     for start in range(0, len(blocks), step):
         values[start : start + step].copy_(decode(blocks[start : start + step]))
     return out
+
+
+def _decoder(type_name: str) -> Callable[[Tensor], Tensor]:
+    """From blocks uint8 [B, bytes] to float32 [B, values]."""
+    native = load_native()
+    if native is not None:
+        return partial(decode_native, native.library, format_name=type_name)
+    return _SMALL_BLOCKS[type_name] if type_name in _SMALL_BLOCKS else _k_format(type_name)
 
 
 def _k_format(type_name: str) -> Callable[[Tensor], Tensor]:

@@ -79,7 +79,23 @@ def test_caches_lie_where_the_system_has_them(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache_folder() == Path("/somewhere/octavo")
     monkeypatch.setenv("XDG_CACHE_HOME", "not absolute")
-    assert cache_folder() == Path.home() / ".cache" / "octavo"
+    assert cache_folder() == Path.home() / ".cache" / "octavo" == read_environment().cache
+
+
+def test_who_has_no_home_has_no_cache_and_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert read_environment().cache is None
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert read_environment().cache == Path("/somewhere/octavo")
+
+
+@pytest.mark.parametrize(("value", "number"), [("", None), ("4", 4), (" 3 , 2", 3), ("many", None), ("0", None), ("99999999999", None)])
+def test_wanted_threads_are_the_first_number(monkeypatch: pytest.MonkeyPatch, value: str, number: int | None) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert read_environment().num_threads == number
 
 
 def test_what_was_compiled_is_kept_where_the_user_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ VARIABLES = {
     "OMP_NUM_THREADS": "threads to compute with",
     "OMP_WAIT_POLICY": "how threads of torch wait for each other; not set: they spin briefly, then sleep",
     "GOMP_SPINCOUNT": "the same, as a number of turns",
-    "XDG_CACHE_HOME": "folder of caches, where compiled pieces are kept too; not set: ~/.cache",
+    "XDG_CACHE_HOME": "folder of caches, where compiled pieces and what steps take are kept too; not set: ~/.cache",
     "TORCHINDUCTOR_CACHE_DIR": "where torch keeps what it compiled; not set: octavo/compiled in the folder of caches",
     "PROMETHEUS_MULTIPROC_DIR": "folder in which the processes of one server add up their metrics",
 }
@@ -34,6 +34,8 @@ class Environment:
     hub_offline: bool = False
     cuda_hidden: bool = False
     metrics_folder: Path | None = None
+    cache: Path | None = None
+    num_threads: int | None = None
 
 
 def read_environment() -> Environment:
@@ -41,6 +43,7 @@ def read_environment() -> Environment:
     allow = os.environ.get("OCTAVO_PLUGINS_ALLOW")
     cuda_devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     metrics_folder = os.environ.get(_METRICS_FOLDER)
+    threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return Environment(
         plugins_allow=None if allow is None else split_names(allow),
         plugins_block=split_names(os.environ.get("OCTAVO_PLUGINS_BLOCK", "")),
@@ -48,6 +51,8 @@ def read_environment() -> Environment:
         hub_offline=os.environ.get("HF_HUB_OFFLINE", "").strip().lower() in {"1", "true", "yes", "on"},
         cuda_hidden=cuda_devices is not None and (not cuda_devices.strip() or cuda_devices.strip().startswith("-")),
         metrics_folder=None if metrics_folder is None else Path(metrics_folder),
+        cache=cache_folder(),
+        num_threads=(int(threads) or None) if threads.isascii() and threads.isdigit() and len(threads) < 6 else None,
     )
 
 
@@ -61,10 +66,15 @@ def let_waiting_threads_sleep() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPIN_TURNS)
 
 
-def cache_folder() -> Path:
-    """Where Octavo keeps what it can make again. It need not exist."""
+def cache_folder() -> Path | None:
+    """Where Octavo keeps what it can make again, which need not exist; None for users without a home."""
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".cache") / "octavo"
+    if Path(home).is_absolute():
+        return Path(home) / "octavo"
+    try:
+        return Path.home() / ".cache" / "octavo"
+    except RuntimeError:
+        return None
 
 
 def keep_compiled_in(folder: Path) -> None:

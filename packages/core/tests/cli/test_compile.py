@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from octavo.config.step_times import FILE, StepTimes, keep_step_times
 from octavo.testing.runner import FakeRunner
 
 
@@ -21,6 +22,27 @@ def test_what_a_runner_compiled_is_written(
     assert (tmp_path / "file").stat().st_size == 2048
     octavo("compile", *fake_model, "-o", str(tmp_path / "file"), "--optimization-level", "3")
     assert levels == [2, 3]
+
+
+def test_it_measures_anew_what_is_known_already(
+    octavo: Any, fake_model: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keys = []
+
+    def save(self: FakeRunner, file: Path) -> int:
+        key = self.config.compile.step_times_key
+        assert key is not None
+        keys.append(key)
+        keep_step_times(tmp_path / "octavo", key, StepTimes(written={1: 1.0}, compiled={1: 2.0}))
+        return file.write_bytes(b"x")
+
+    monkeypatch.setattr(FakeRunner, "save_compiled", save)
+    for _ in range(2):
+        assert octavo("compile", *fake_model, "-o", str(tmp_path / "file")).code == 0
+    assert len(set(keys)) == 1
+    assert len(keys) == 2
+    assert (tmp_path / "octavo" / FILE).is_file()
 
 
 def test_a_runner_that_compiles_nothing_says_so(octavo: Any, fake_model: tuple[str, ...], tmp_path: Path) -> None:

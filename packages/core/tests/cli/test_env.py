@@ -6,6 +6,7 @@ import typer
 from typer.testing import CliRunner
 
 from octavo.cli.env import env_command
+from octavo.config.step_times import StepTimes, keep_step_times
 from octavo.testing.installed import write_plugin
 
 RUNNER = """
@@ -126,6 +127,19 @@ def test_the_decisions_are_those_of_the_model_that_is_named(app: typer.Typer, tm
     assert (decisions["dtype"], decisions["max_model_len"], decisions["load_format"]) == ("float32", "512", "safetensors")
     assert {"block_size", "kv_cache_dtype", "max_num_seqs", "runner", "sampler", "kv_cache_memory_bytes"} <= set(decisions)
     assert all(decision["reason"] for decision in found["decisions"])
+
+
+def test_both_ways_of_a_step_are_shown_once_they_were_measured(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    times = StepTimes(written={1: 0.0129}, compiled={1: 0.0118})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("octavo.config.resolve.step_times_key", lambda *_, **__: "known")
+    keep_step_times(tmp_path / "octavo", "known", times)
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    found = json.loads(CliRunner().invoke(app, ["--json", "--model", str(tmp_path)]).stdout)
+    (level,) = [decision for decision in found["decisions"] if decision["name"] == "optimization_level"]
+    assert (level["value"], level["reason"]) == ("1", str(times))
+    assert "step_times" not in found["machine"]
 
 
 def test_a_default_model_is_taken_where_none_is_named(app: typer.Typer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from octavo.config.compile_options import settle_compile
 from octavo.config.engine import Decision
 from octavo.config.machine import Machine
 from octavo.config.options import EngineOptions
+from octavo.config.step_times import StepTimes
 from octavo.errors import ConfigurationError
 
 CPU = Machine(
@@ -19,7 +20,7 @@ GPU = dataclasses.replace(CPU, has_cuda=True)
 
 
 def settle(machine: Machine = CPU, **options: Any) -> tuple[CompileConfig, tuple[Decision, ...]]:
-    return settle_compile(EngineOptions(**options), machine)
+    return settle_compile(EngineOptions(**options), machine, times_key="model")
 
 
 @pytest.mark.parametrize(("machine", "level"), [(CPU, 0), (GPU, 2)])
@@ -28,6 +29,24 @@ def test_the_level_follows_the_device_and_says_why(machine: Machine, level: int)
     assert (config.level, config.enforce_eager) == (level, False)
     assert (decision.name, decision.value) == ("optimization_level", str(level))
     assert decision.reason
+
+
+@pytest.mark.parametrize(("compiled", "level"), [(0.02, 0), (0.005, 1)])
+def test_on_a_cpu_the_faster_way_is_taken_once_both_are_known_there(compiled: float, level: int) -> None:
+    times = StepTimes(written={1: 0.01}, compiled={1: compiled})
+    known = dataclasses.replace(CPU, step_times={"model": times})
+    config, (decision,) = settle(known)
+    assert (config.level, decision.value, decision.reason) == (level, str(level), str(times))
+    assert settle(dataclasses.replace(CPU, step_times={"another": times}))[0].level == 0
+    assert settle(dataclasses.replace(known, has_cuda=True))[0].level == 2
+    assert settle(known, optimization_level=0)[0].level == 0
+
+
+def test_a_runner_measures_where_it_can_and_nothing_is_known() -> None:
+    known = dataclasses.replace(CPU, step_times={"model": StepTimes(written={1: 1.0}, compiled={1: 2.0})})
+    assert settle(optimization_level=1)[0].step_times_key == "model"
+    for config, _ in (settle(known, optimization_level=1), settle(optimization_level=3), settle(GPU), settle(compile_in_background=True)):
+        assert config.step_times_key is None
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3, "1"])

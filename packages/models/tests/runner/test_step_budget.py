@@ -4,7 +4,7 @@ import pytest
 
 from octavo.config.scheduler import SchedulerConfig
 from octavo.scheduler.plan import StepPlan
-from octavo_models.runner import step_budget
+from octavo_models.runner import trial
 from octavo_models.runner.step_budget import StepBudget, measure_budget
 
 
@@ -34,7 +34,7 @@ def budget(
     scale: float = 1000,
 ) -> tuple[StepBudget, Clock]:
     clock = Clock(seconds_a_token, scale)
-    monkeypatch.setattr(step_budget.time, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: clock.now)
     config = SchedulerConfig(max_num_seqs=max_num_seqs, max_num_batched_tokens=limit, step_time_s=0.25)
     return measure_budget(clock.run, config, max_model_len=max_model_len, block_size=16, num_groups=2), clock
 

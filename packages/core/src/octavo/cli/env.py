@@ -44,7 +44,7 @@ def collect_report(model: str | None = None) -> dict[str, Any]:
 
     environment = read_environment()
     loaded = load_plugins(allow=environment.plugins_allow, block=environment.plugins_block, tolerate=True)
-    machine = read_machine(environment=environment)
+    machine = read_machine(environment=environment).with_step_times(environment)
     name, decisions, notes = _describe_model(model, machine, loaded.registries, offline=environment.hub_offline)
     runner_decisions, runner_notes = _describe_runner(loaded.registries)
     return {
@@ -68,7 +68,9 @@ def _packages() -> dict[str, str]:
 
 
 def _machine(machine: "Machine") -> dict[str, Any]:
-    return {**asdict(machine), "cpu_flags": sorted(machine.cpu_flags)}
+    facts = {**asdict(machine), "cpu_flags": sorted(machine.cpu_flags)}
+    del facts["step_times"]  # shown with the decision that rests on them
+    return facts
 
 
 def _plugins(loaded: "LoadedPlugins") -> list[dict[str, str | None]]:

@@ -16,6 +16,7 @@ class CompileConfig:
         enforce_eager: as written, and without graphs on any device.
         in_background: serve as written until compiling is done.
         artifacts: file with what was compiled before, of `octavo compile`.
+        step_times_key: under which a runner keeps what it measures of steps as written and compiled; None: it measures nothing.
         graph_backend: "auto": graphs on a GPU, none on a CPU; "checking": a CPU pads and replays as a GPU would, and work that could not
             be replayed there is an error. For tests.
     """
@@ -24,6 +25,7 @@ class CompileConfig:
     enforce_eager: bool = False
     in_background: bool = False
     artifacts: Path | None = None
+    step_times_key: str | None = None
     graph_backend: str = "auto"
 
     @property

@@ -2,6 +2,7 @@
 
 from octavo.config.engine import Decision
 from octavo.config.machine import Machine
+from octavo.config.step_times import StepTimes
 
 BLOCK_SIZE = 16
 MAX_NUM_SEQS = 256
@@ -37,12 +38,21 @@ def decide_batched_tokens(machine: Machine) -> Decision:
     )
 
 
-def decide_level(machine: Machine) -> Decision:
-    """Whether pieces are compiled where the user has no wish."""
+def decide_level(machine: Machine, times: StepTimes | None = None) -> Decision:
+    """Whether pieces are compiled where the user has no wish.
+
+    Args:
+        machine: on a CPU, that of the measurement.
+        times: what steps of the model take there, where that is known.
+    """
     name = "optimization_level"
     if machine.has_cuda:
         return Decision(name=name, value="2", reason="a GPU waits for Python between small kernels that are not compiled and replayed")
-    return Decision(name=name, value="0", reason="on a CPU the fused C++ ops are faster than compiled pieces, and are there at once")
+    if times is None:
+        return Decision(
+            name=name, value="0", reason="on a CPU what is written runs as C++ at once; `octavo compile` measures whether it is faster"
+        )
+    return Decision(name=name, value="1" if times.prefers_compiled else "0", reason=str(times))
 
 
 def machine_decisions(machine: Machine) -> tuple[Decision, ...]:

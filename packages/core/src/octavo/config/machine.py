@@ -2,11 +2,13 @@
 
 import os
 import platform
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from octavo.config.cgroup import read_cpu_quota, read_memory_limits
 from octavo.config.procfs import read_fields
+from octavo.config.step_times import StepTimes, read_step_times
 from octavo.env import Environment, read_environment
 
 INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16")
@@ -29,6 +31,8 @@ class Machine:
         available_memory: bytes that can be taken now, within every limit.
         has_cuda: a CUDA device is there and not hidden.
         large_pages: when the system backs memory with large pages: "always", "madvise" (where it is asked to), "never"; "unknown".
+        num_threads: those that the user wants to compute with; None: as many as there are CPUs.
+        step_times: what decode steps were measured to take here, by `step_times_key`.
     """
 
     system: str
@@ -40,11 +44,17 @@ class Machine:
     available_memory: int
     has_cuda: bool
     large_pages: str = "unknown"
+    num_threads: int | None = None
+    step_times: Mapping[str, StepTimes] = field(default_factory=dict, repr=False)
 
     @property
     def has_cpu_bfloat16(self) -> bool:
         """Whether the CPU multiplies bfloat16 in hardware."""
         return bool(self.cpu_flags & {"avx512_bf16", "amx_bf16"})
+
+    def with_step_times(self, environment: Environment) -> "Machine":
+        """With what was measured before."""
+        return self if environment.cache is None else replace(self, step_times=read_step_times(environment.cache))
 
 
 def read_machine(root: Path = Path("/"), environment: Environment | None = None) -> Machine:
@@ -67,6 +77,7 @@ def read_machine(root: Path = Path("/"), environment: Environment | None = None)
         available_memory=available,
         has_cuda=not environment.cuda_hidden and any((root / path).exists() for path in _CUDA_PATHS),
         large_pages=_large_pages(root),
+        num_threads=environment.num_threads,
     )
 
 

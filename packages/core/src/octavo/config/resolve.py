@@ -12,6 +12,7 @@ from octavo.config.load import LoadConfig
 from octavo.config.machine import Machine
 from octavo.config.options import EngineOptions
 from octavo.config.scheduler import SchedulerConfig
+from octavo.config.step_times import step_times_key
 from octavo.errors import ConfigurationError, shown
 from octavo.model.config import ModelConfig
 from octavo.model.folder import DUMMY
@@ -56,9 +57,19 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
     load = _load(options, files, model, machine, decisions)
     cache = _cache(options, load.dtype, decisions)
     scheduler = _scheduler(options, machine, registries, decisions)
-    compile_config, compile_decisions = settle_compile(options, machine)
-    decisions.made += compile_decisions
     backend = check_registered("attention_backend", options.attention_backend, registries.attention_backends, besides=(AUTO,))
+    cpu_isa = check_choice("cpu_isa", options.cpu_isa, (AUTO, *CPU_ISAS))
+    times_key = step_times_key(
+        model,
+        cpu=machine.cpu_model,
+        num_threads=machine.num_threads or machine.num_cpus,
+        dtype=load.dtype,
+        kv_cache_dtype=cache.dtype,
+        attention_backend=backend,
+        cpu_isa=cpu_isa,
+    )
+    compile_config, compile_decisions = settle_compile(options, machine, times_key=times_key)
+    decisions.made += compile_decisions
     return EngineConfig(
         model=model,
         load=load,
@@ -68,7 +79,7 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
         runner=_runner(options, registries, decisions),
         sampler=_sampler(options, registries, decisions),
         executor=_executor(options, registries, decisions),
-        cpu_isa=check_choice("cpu_isa", options.cpu_isa, (AUTO, *CPU_ISAS)),
+        cpu_isa=cpu_isa,
         device=device,
         seed=None if options.seed is None else check_count("seed", options.seed, minimum=0),
         decisions=tuple(decisions.made),

@@ -93,7 +93,7 @@ def build_engine(options: EngineOptions, *, plugins_allow: tuple[str, ...] | Non
         files = find_model(options, environment, registries)
         with unknown_architecture_named(files, registries.models):
             model = load_model_config(files, registries.config_readers)
-        config = resolve(options, files, model, read_machine(environment=environment), registries)
+        config = resolve(options, files, model, read_machine(environment=environment).with_step_times(environment), registries)
     executor = registries.executors.get(config.executor)(config, registries, tuple(plugin.name for plugin in loaded.plugins))
     try:
         executor.prepare()

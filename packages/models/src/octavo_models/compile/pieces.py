@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,7 @@ class Pieces:
         for piece, bound in zip(program.pieces, self._bound, strict=True):
             if bound.signature not in self._functions:
                 self._add_function(piece, bound.signature)
+        self._written = self._functions
 
     def run(self, index: int, positions: Tensor, rows: BorderRows) -> None:
         """One piece but the last: from the places of the border before it to those of the border behind it."""
@@ -77,6 +79,16 @@ class Pieces:
         assert functions.keys() == self._functions.keys(), "every piece has its function"
         self._functions = functions
         self.are_compiled = True
+
+    @contextmanager
+    def as_written(self) -> Iterator[None]:
+        """Inside, run what was written, though it was replaced."""
+        replaced = self._functions, self.are_compiled
+        self._functions, self.are_compiled = self._written, False
+        try:
+            yield
+        finally:
+            self._functions, self.are_compiled = replaced
 
     def compiled(self, make_buffers: Callable[[int], BorderBuffers], options: dict[str, Any]) -> dict[Hashable, Callable[..., Any]]:
         """Compile one function for each signature, and run each once so that it is there; for `replace`. Changes nothing.

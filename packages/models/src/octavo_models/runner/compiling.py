@@ -86,7 +86,8 @@ class StepCompiler:
     def _compile(self) -> Functions | None:
         """One compiled function a signature; None, with a warning, where the model cannot be compiled."""
         pieces, config = self._step.forward.pieces, self._config
-        keep_compiled_in(cache_folder() / "compiled")
+        if (folder := cache_folder()) is not None:
+            keep_compiled_in(folder / "compiled")
         if config.artifacts is not None:
             load_artifacts(config.artifacts, self._key())
         start = time.perf_counter()

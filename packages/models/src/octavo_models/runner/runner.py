@@ -1,5 +1,6 @@
 """The model runner for torch: builds what a step needs and hands the steps on."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,8 +12,10 @@ from torch import Tensor
 
 from octavo.cache.spec import KVGroup, kv_groups
 from octavo.config.engine import Decision, EngineConfig
+from octavo.config.step_times import keep_step_times
 from octavo.engine.phases import phase
 from octavo.engine.runner import ModelRunner, PoolSize
+from octavo.env import cache_folder
 from octavo.errors import ConfigurationError, PluginError
 from octavo.memory import MemoryLedger, log_pool, size_pool
 from octavo.plugins.registries import Registries
@@ -44,6 +47,7 @@ from octavo_models.runner.sample import RowSampler
 from octavo_models.runner.step import Step
 from octavo_models.runner.step_budget import measure_budget
 from octavo_models.runner.threads import choose_threads
+from octavo_models.runner.two_ways import time_two_ways
 from octavo_models.sampling import Sampler
 from octavo_models.sampling.batch import SamplingState
 
@@ -53,6 +57,8 @@ PageShapes = list[list[tuple[int, ...]]]
 _TORCH_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _USUAL_ATTENTION = AttentionSpec(num_heads=32, num_kv_heads=8, head_size=128, scale=128**-0.5)
 _USUAL_BLOCK_SIZE = 16
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +140,19 @@ class TorchModelRunner(ModelRunner):
             if self._device.type == "cpu" and not modes:
                 self._step.note_down()
             self._compiler.start(modes)
+            self._compare_ways(size)
             return self._with_budget(size)
+
+    def _compare_ways(self, size: PoolSize) -> None:
+        """Keep what steps take as written and compiled, where both are there and it is not known yet."""
+        assert self._step is not None
+        key, folder = self.config.compile.step_times_key, cache_folder()
+        if key is None or folder is None or not self._step.forward.pieces.are_compiled:
+            return
+        block_size, num_groups = self.config.cache.block_size, len(self._groups)
+        times = time_two_ways(self._step, max_model_len=size.max_model_len, block_size=block_size, num_groups=num_groups)
+        _log.info("%s", times)
+        keep_step_times(folder, key, times)
 
     def _with_budget(self, size: PoolSize) -> PoolSize:
         """The size with the token budget of a step, where that is for us to measure."""

@@ -1,17 +1,12 @@
 """How many tokens a step may have so that it takes about as long as it should."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from octavo.config.engine import Decision
 from octavo.config.scheduler import SchedulerConfig
-from octavo.sampling_params import SamplingParams
 from octavo.scheduler.plan import StepPlan
-from octavo.types import NULL_BLOCK
-from octavo_models.runner.memory_profile import largest_step
+from octavo_models.runner.trial import behind, greedy_step, seconds_of
 
 TRIAL_TOKENS = 128
 TRIAL_CONTEXT = 2048
@@ -47,9 +42,8 @@ def measure_budget(
     """
     assert config.step_time_s is not None
     num_tokens = min(TRIAL_TOKENS, config.max_num_batched_tokens, max_model_len)
-    step = largest_step(max_tokens=num_tokens, max_requests=1, max_model_len=num_tokens, block_size=block_size, num_groups=num_groups)
-    prompt = replace(step, added=[replace(request, params=SamplingParams(temperature=0)) for request in step.added])
-    seconds = min([_seconds(run, prompt) for _ in range(1 + TIMED_RUNS)][1:])
+    prompt = greedy_step(num_tokens, 1, block_size=block_size, num_groups=num_groups)
+    seconds = min([seconds_of(run, prompt) for _ in range(1 + TIMED_RUNS)][1:])
     affordable = int(config.step_time_s / seconds * num_tokens) // block_size * block_size
     least = max(TRIAL_TOKENS, config.max_num_seqs)
     budget = min(max(affordable, least), config.max_num_batched_tokens)
@@ -60,33 +54,8 @@ def measure_budget(
     context = min(TRIAL_CONTEXT, max_model_len - num_tokens) // block_size * block_size
     if context < LEAST_CONTEXT:
         return StepBudget(budget, 0, (decision,))
-    later = min(_seconds(run, _behind(prompt, context, block_size)) for _ in range(TIMED_RUNS))
+    later = min(seconds_of(run, behind(prompt, context, block_size)) for _ in range(TIMED_RUNS))
     # seconds * (1 + context / scale) = later
     scale = max(1, round(context * seconds / max(later - seconds, seconds / 100)))
     reason = f"{num_tokens} tokens behind {context:,} others take {later * 1000:.0f} ms"
     return StepBudget(budget, scale, (decision, Decision(name="context_scale", value=str(scale), reason=reason)))
-
-
-def _behind(prompt: StepPlan, context: int, block_size: int) -> StepPlan:
-    """The same tokens behind others, whose KV is that of the null block."""
-    blocks = [NULL_BLOCK] * (context // block_size)
-    added = [
-        replace(
-            request,
-            token_ids=[0] * context + request.token_ids,
-            num_prompt_tokens=context + request.num_prompt_tokens,
-            num_computed_tokens=context,
-            block_ids=[blocks + own for own in request.block_ids],
-        )
-        for request in prompt.added
-    ]
-    return replace(prompt, added=added)
-
-
-def _seconds(run: Callable[[StepPlan], object], prompt: StepPlan) -> float:
-    """Of one run; the request is gone afterwards."""
-    start = time.perf_counter()
-    run(prompt)
-    seconds = time.perf_counter() - start
-    run(replace(prompt, added=[], removed=list(prompt.num_tokens), num_tokens={}, num_output_tokens={}))
-    return seconds

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from openai import OpenAI
 
 from octavo import AsyncLLM
 from octavo_models.testing import write_tiny_llama
@@ -20,6 +20,9 @@ from octavo_server.http_server import HttpServer
 from octavo_server.listener import close_listener, open_listener
 from octavo_server.metrics.requests import RequestMetrics
 from octavo_server.state import ServerState
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 SIZES = {"max_model_len": 128, "block_size": 16, "num_blocks": 12, "max_num_seqs": 4, "max_num_batched_tokens": 32}
 
@@ -89,7 +92,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[OpenAI]:
+def client(served: Served) -> "Iterator[OpenAI]":
     """The official client."""
+    from openai import OpenAI
+
     with OpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as found:
         yield found

@@ -1,17 +1,18 @@
 """The official client understands every answer."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
-from openai import AsyncOpenAI, OpenAI
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 MESSAGES: Any = [{"role": "user", "content": "the other one"}]
 GREEDY: dict[str, Any] = {"model": "tiny", "temperature": 0, "extra_body": {"ignore_eos": True}}
 
 
-def test_completions(client: OpenAI) -> None:
+def test_completions(client: "OpenAI") -> None:
     whole = client.completions.create(prompt="the tea", max_tokens=8, logprobs=2, **GREEDY)
     assert (whole.usage.completion_tokens, whole.choices[0].finish_reason) == (8, "length")
     assert len(whole.choices[0].logprobs.tokens) == 8
@@ -20,7 +21,7 @@ def test_completions(client: OpenAI) -> None:
     assert (chunks[-1].choices, chunks[-1].usage) == ([], whole.usage)
 
 
-def test_chats(client: OpenAI) -> None:
+def test_chats(client: "OpenAI") -> None:
     whole = client.chat.completions.create(
         messages=MESSAGES, max_completion_tokens=8, logprobs=True, top_logprobs=2, n=2, seed=3, model="tiny", temperature=1.0
     )
@@ -37,7 +38,7 @@ def test_chats(client: OpenAI) -> None:
     assert texts == [choice.message.content for choice in whole.choices]
 
 
-def test_the_helper_for_streams_builds_the_whole_answer(client: OpenAI) -> None:
+def test_the_helper_for_streams_builds_the_whole_answer(client: "OpenAI") -> None:
     # The helper refuses answers that were cut short.
     ending: dict[str, Any] = {"model": "tiny", "temperature": 0, "logit_bias": {"2": 100}, "extra_body": {"min_tokens": 5}}
     whole = client.chat.completions.create(messages=MESSAGES, **ending)
@@ -49,6 +50,8 @@ def test_the_helper_for_streams_builds_the_whole_answer(client: OpenAI) -> None:
 
 
 def test_many_at_once(served: Any) -> None:
+    from openai import AsyncOpenAI
+
     async def main() -> None:
         async with AsyncOpenAI(base_url=f"{served.url}/v1", api_key="unused", max_retries=0) as client:
 
@@ -65,7 +68,9 @@ def test_many_at_once(served: Any) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_errors_have_their_type_and_body(client: OpenAI, stream: bool) -> None:
+def test_errors_have_their_type_and_body(client: "OpenAI", stream: bool) -> None:
+    import openai
+
     with pytest.raises(openai.BadRequestError) as caught:
         client.completions.create(prompt="the " * 300, max_tokens=1, stream=stream, **GREEDY)
     assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "prompt")
@@ -77,7 +82,7 @@ def test_errors_have_their_type_and_body(client: OpenAI, stream: bool) -> None:
         client.completions.create(prompt=[-1], model="tiny", stream=stream)
 
 
-def test_seeds_make_choices_repeatable_and_different(client: OpenAI) -> None:
+def test_seeds_make_choices_repeatable_and_different(client: "OpenAI") -> None:
     def texts(**more: Any) -> list[str]:
         return [choice.text for choice in client.completions.create(prompt="the", model="tiny", max_tokens=12, **more).choices]
 
@@ -90,14 +95,14 @@ def test_seeds_make_choices_repeatable_and_different(client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("temperature", [1e-3, 1e-4, 1e-5, 1e-6, 1e-12, 5e-324])
-def test_cold_is_greedy(client: OpenAI, temperature: float) -> None:
+def test_cold_is_greedy(client: "OpenAI", temperature: float) -> None:
     def text(value: float) -> str:
         return client.completions.create(prompt="a tree", model="tiny", max_tokens=12, temperature=value).choices[0].text
 
     assert text(temperature) == text(0)
 
 
-def test_biases_force_and_forbid(client: OpenAI) -> None:
+def test_biases_force_and_forbid(client: "OpenAI") -> None:
     def token_ids(**more: Any) -> list[int]:
         body = {"return_token_ids": True, **more.pop("extra_body", {})}
         choice = client.completions.create(prompt="the", model="tiny", max_tokens=6, temperature=0, extra_body=body, **more).choices[0]

@@ -1,10 +1,12 @@
 """The calls by which evaluation harnesses score texts, against a plain forward."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai import OpenAI
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 CONTEXT = "the tea on that tree is not the one"
 GREEDY: dict[str, Any] = {"model": "tiny", "temperature": 0}
@@ -19,7 +21,7 @@ def expected_values(served: Any, token_ids: list[int]) -> list[float]:
 @pytest.mark.parametrize("max_tokens", [0, 1])
 @pytest.mark.parametrize("as_ids", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
-def test_echoed_logprobs_are_those_of_the_model(client: OpenAI, served: Any, max_tokens: int, as_ids: bool, stream: bool) -> None:
+def test_echoed_logprobs_are_those_of_the_model(client: "OpenAI", served: Any, max_tokens: int, as_ids: bool, stream: bool) -> None:
     first = client.completions.create(prompt=CONTEXT, max_tokens=1, extra_body={"return_token_ids": True}, **GREEDY)
     prompt_ids = first.choices[0].prompt_token_ids
     prompt: Any = prompt_ids if as_ids else CONTEXT
@@ -46,7 +48,7 @@ def test_echoed_logprobs_are_those_of_the_model(client: OpenAI, served: Any, max
         assert 2 <= len(top) <= 3
 
 
-def test_the_likelihood_of_a_continuation(client: OpenAI, served: Any) -> None:
+def test_the_likelihood_of_a_continuation(client: "OpenAI", served: Any) -> None:
     """As lm-eval computes it: the tokens behind the context, and whether each of them is the likeliest."""
     continuation = " is red"
     asked = client.completions.create(prompt=CONTEXT + continuation, max_tokens=1, echo=True, logprobs=1, **GREEDY)
@@ -62,7 +64,7 @@ def test_the_likelihood_of_a_continuation(client: OpenAI, served: Any) -> None:
     assert all(math.isfinite(value) and value <= 0 for value in scored)
 
 
-def test_a_batch_of_scorings(client: OpenAI, served: Any) -> None:
+def test_a_batch_of_scorings(client: "OpenAI", served: Any) -> None:
     prompts = [[20 + number, 40, 60 + number, 80] for number in range(6)]
     asked = client.completions.create(prompt=prompts, max_tokens=0, echo=True, logprobs=1, **GREEDY)
     assert [choice.index for choice in asked.choices] == list(range(6))

@@ -4,11 +4,14 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
 
 from tests.server.running import Launcher, RunningServer
+
+if TYPE_CHECKING:
+    import openai
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +20,9 @@ def server(tiny: Launcher) -> Iterator[RunningServer]:
 
 
 @pytest.fixture
-def client(server: RunningServer) -> Iterator[openai.OpenAI]:
+def client(server: RunningServer) -> "Iterator[openai.OpenAI]":
+    import openai
+
     with openai.OpenAI(base_url=f"{server.address}/v1", api_key="sk-1", max_retries=0) as client:
         yield client
 
@@ -42,14 +47,16 @@ def length_of(received: bytes) -> int:
     return int(head.partition(b"content-length: ")[2].split(b"\r\n")[0])
 
 
-def test_the_model_is_listed_and_answers(client: openai.OpenAI) -> None:
+def test_the_model_is_listed_and_answers(client: "openai.OpenAI") -> None:
     (model,) = client.models.list().data
     answer = client.completions.create(model=model.id, prompt="hello", max_tokens=5, temperature=0)
     streamed = client.completions.create(model=model.id, prompt="hello", max_tokens=5, temperature=0, stream=True)
     assert answer.choices[0].text == "".join(chunk.choices[0].text for chunk in streamed)
 
 
-def test_errors_have_a_body_that_the_client_understands(client: openai.OpenAI) -> None:
+def test_errors_have_a_body_that_the_client_understands(client: "openai.OpenAI") -> None:
+    import openai
+
     (model,) = client.models.list().data
     for stream in (False, True):
         with pytest.raises(openai.BadRequestError) as refused:

@@ -5,13 +5,15 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import pytest
 import uvicorn
 
 from octavo.scheduler.plan import StepPlan
+
+if TYPE_CHECKING:
+    import anthropic
 
 WORDS = ("hello", "there", "world", "ab", "bc", "user", "assistant", "system", "be", "brief")
 HELLO, THERE, WORLD, AB, BC = range(3, 8)
@@ -20,8 +22,10 @@ Scenario = Callable[[Any], Awaitable[None]]
 
 
 @asynccontextmanager
-async def on_a_socket(app: Any, **client_options: Any) -> AsyncIterator[anthropic.AsyncAnthropic]:
+async def on_a_socket(app: Any, **client_options: Any) -> "AsyncIterator[anthropic.AsyncAnthropic]":
     """Anthropic's client of an application that a real server serves."""
+    import anthropic
+
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
@@ -297,6 +301,8 @@ def test_errors_of_every_status_have_their_envelope(with_client: Callable[..., N
 
 @pytest.mark.parametrize("header", ["x-api-key", "authorization"])
 def test_it_sits_behind_the_keys(with_client: Callable[..., None], header: str) -> None:
+    import anthropic
+
     async def scenario(client: Any) -> None:
         for path in ("/v1/messages", "/v1/messages/count_tokens"):
             refusal(await client.post(path, fields()), 401, "authentication_error")
@@ -311,6 +317,8 @@ def test_it_sits_behind_the_keys(with_client: Callable[..., None], header: str) 
 
 
 def test_its_own_client_understands_refusals(with_client: Callable[..., None]) -> None:
+    import anthropic
+
     async def scenario(client: Any) -> None:
         async with on_a_socket(client.app) as own:
             with pytest.raises(anthropic.BadRequestError) as caught:

@@ -54,6 +54,12 @@ def test_alignment_of_the_file_is_honoured(write_gguf: Callable[..., Path]) -> N
     assert read_float32_tensor(metadata, "b")[4] == 5.0
 
 
+@pytest.mark.parametrize("alignment", [0, 1, 2, 4, 24, "32"])
+def test_alignments_at_which_nothing_can_lie_are_refused(write_gguf: Callable[..., Path], alignment: Any) -> None:
+    with pytest.raises(CheckpointError, match=r"general\.alignment is .*, which is no power of two from 8 on"):
+        read_gguf_metadata(write_gguf({"general.alignment": alignment}, TENSORS))
+
+
 def test_every_truncation_is_refused_naming_the_file(write_gguf: Callable[..., Path], tmp_path: Path) -> None:
     whole = write_gguf(VALUES, TENSORS).read_bytes()
     cut = tmp_path / "cut.gguf"

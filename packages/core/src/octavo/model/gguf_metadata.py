@@ -17,6 +17,7 @@ from octavo.model.ggml_types import GGML_TYPES
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
+MIN_ALIGNMENT = 8
 MAX_DIMENSIONS = 4
 MAX_ARRAY_DEPTH = 4
 
@@ -205,8 +206,8 @@ class _HeaderReader:
 
     def _alignment(self, values: dict[str, Any]) -> int:
         alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
-        if not isinstance(alignment, int) or alignment <= 0 or alignment & (alignment - 1):
-            raise self._damaged(f"general.alignment is {alignment!r}, which is no power of two")
+        if not isinstance(alignment, int) or alignment < MIN_ALIGNMENT or alignment & (alignment - 1):
+            raise self._damaged(f"general.alignment is {shown(alignment)}, which is no power of two from {MIN_ALIGNMENT} on")
         return alignment
 
     def _read_tensor_info(self) -> tuple[str, tuple[int, ...], int, int]:

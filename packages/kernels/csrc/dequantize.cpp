@@ -10,6 +10,8 @@ namespace {
 constexpr int RUN = 16;
 constexpr int MOST_VALUES = 256;
 
+constexpr float NO_OFFSET = -0.0f;  // keeps the sign of zero
+
 struct Block {
   int8_t numbers[MOST_VALUES];
   float factors[MOST_VALUES / RUN];
@@ -42,7 +44,7 @@ struct Nibbles {
     uint32_t fifth = 0;
     if (HAS_FIFTH) std::memcpy(&fifth, bytes + START, sizeof fifth);
     read_nibbles(bytes + BYTES - 16, fifth, HAS_OFFSET ? 0 : HAS_FIFTH ? 16 : 8, block.numbers);
-    spread(half_at(bytes), HAS_OFFSET ? half_at(bytes + 2) : 0.0f, block);
+    spread(half_at(bytes), HAS_OFFSET ? half_at(bytes + 2) : NO_OFFSET, block);
   }
 };
 
@@ -50,7 +52,7 @@ struct Q8 {
   static constexpr int VALUES = 32, BYTES = 34;
   static void read(const uint8_t* bytes, Block& block) {
     std::memcpy(block.numbers, bytes + 2, VALUES);
-    spread(half_at(bytes), 0.0f, block);
+    spread(half_at(bytes), NO_OFFSET, block);
   }
 };
 
@@ -103,7 +105,7 @@ struct Q3K {
       const int low = run < 8 ? scales[run] & 15 : scales[run - 8] >> 4;
       const int high = scales[8 + run % 4] >> (run / 4 * 2) & 3;
       block.factors[run] = factor * static_cast<float>((low | high << 4) - 32);
-      block.offsets[run] = 0.0f;
+      block.offsets[run] = NO_OFFSET;
     }
   }
 };
@@ -138,7 +140,7 @@ struct Q6K {
     for (int i = 0; i < VALUES; ++i) block.numbers[i] = static_cast<int8_t>(block.numbers[i] + high[i] * 16 - 32);
     for (int run = 0; run < VALUES / RUN; ++run) {
       block.factors[run] = factor * static_cast<float>(static_cast<int8_t>(bytes[192 + run]));
-      block.offsets[run] = 0.0f;
+      block.offsets[run] = NO_OFFSET;
     }
   }
 };

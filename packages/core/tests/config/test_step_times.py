@@ -1,12 +1,13 @@
 """What decode steps take is kept between starts, and damage of the file is no more than a measurement that is lost."""
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from octavo.config.step_times import FILE, StepTimes, keep_step_times, read_step_times, step_times_key
+from octavo.config.step_times import FILE, MAX_BYTES, StepTimes, keep_step_times, read_step_times, step_times_key
 from octavo.model.config import ModelConfig, RopeConfig
 
 TIMES = StepTimes(written={1: 0.0129, 64: 0.07}, compiled={1: 0.0151, 64: 0.0741})
@@ -46,7 +47,10 @@ def test_the_text_has_both_figures_of_every_step() -> None:
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"a": {"written": {"one": 1}, "compiled": {}}}', b"\xff", b'{"\xff": {}}'])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b'{"a": {"written": {"one": 1}, "compiled": {}}}', b"\xff", b'{"\xff": {}}', b'{"k":' * 50_000, b" " * (MAX_BYTES + 1)],
+)
 def test_a_damaged_file_counts_as_none_and_is_replaced(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / FILE).write_bytes(content)
     with caplog.at_level(logging.WARNING):
@@ -63,6 +67,9 @@ def test_a_damaged_file_counts_as_none_and_is_replaced(tmp_path: Path, content: 
         StepTimes(written={1: 1.0}, compiled={2: 1.0}),
         StepTimes(written={1: 0.0}, compiled={1: 1.0}),
         StepTimes(written={1: 1.0}, compiled={1: -1.0}),
+        StepTimes(written={1: 1e300}, compiled={1: 1e-300}),
+        StepTimes(written={-5: 1.0}, compiled={-5: 1.0}),
+        StepTimes(written=dict.fromkeys(range(1, 100), 1.0), compiled=dict.fromkeys(range(1, 100), 1.0)),
     ],
 )
 def test_times_that_no_clock_shows_are_left_out(tmp_path: Path, times: StepTimes) -> None:
@@ -76,6 +83,21 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, caplog: pytest.
     with caplog.at_level(logging.WARNING):
         keep_step_times(tmp_path / "file" / "folder", "a", TIMES)
     assert "cannot be kept" in caplog.text
+
+
+def test_what_cannot_be_replaced_leaves_no_file_behind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / FILE).mkdir()
+    with caplog.at_level(logging.WARNING):
+        keep_step_times(tmp_path, "a", TIMES)
+    assert "cannot be kept" in caplog.text
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+def test_a_pipe_in_its_place_holds_nobody_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(tmp_path / FILE)
+    with caplog.at_level(logging.WARNING):
+        assert read_step_times(tmp_path) == {}
+    assert "cannot be read" in caplog.text
 
 
 def test_the_key_follows_what_decides_the_time_and_nothing_else() -> None:

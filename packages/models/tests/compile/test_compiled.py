@@ -13,6 +13,7 @@ from torch import Tensor
 from octavo.config.compile import CompileConfig
 from octavo.config.step_times import read_step_times
 from octavo_models.compile.pieces import compile_function
+from octavo_models.runner import two_ways
 from octavo_models.testing.dense import tiny_engine_config
 from octavo_models.testing.gemma3 import write_tiny_gemma3
 
@@ -84,6 +85,8 @@ def test_every_level_gives_the_tokens_of_eager_mode(make_engine: Callable[..., A
 @pytest.mark.slow
 def test_what_steps_take_both_ways_is_kept(make_engine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(two_ways, "REQUESTS", (1, 3))
+    monkeypatch.setattr(two_ways, "CONTEXT", 20)
     engine = make_engine(replace(COMPILED, step_times_key="model"))
     times = read_step_times(tmp_path / "octavo")["model"]
     assert times.written.keys() == times.compiled.keys()

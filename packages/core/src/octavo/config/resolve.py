@@ -59,6 +59,7 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
     scheduler = _scheduler(options, machine, registries, decisions)
     backend = check_registered("attention_backend", options.attention_backend, registries.attention_backends, besides=(AUTO,))
     cpu_isa = check_choice("cpu_isa", options.cpu_isa, (AUTO, *CPU_ISAS))
+    runner = _runner(options, registries, decisions)
     times_key = step_times_key(
         model,
         cpu=machine.cpu_model,
@@ -67,6 +68,7 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
         kv_cache_dtype=cache.dtype,
         attention_backend=backend,
         cpu_isa=cpu_isa,
+        runner=runner,
     )
     compile_config, compile_decisions = settle_compile(options, machine, times_key=times_key)
     decisions.made += compile_decisions
@@ -76,7 +78,7 @@ def resolve(options: EngineOptions, files: ModelFiles, model: ModelConfig, machi
         cache=cache,
         scheduler=scheduler,
         attention_backend=backend,
-        runner=_runner(options, registries, decisions),
+        runner=runner,
         sampler=_sampler(options, registries, decisions),
         executor=_executor(options, registries, decisions),
         cpu_isa=cpu_isa,

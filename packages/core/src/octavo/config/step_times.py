@@ -5,15 +5,21 @@ import logging
 import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
+from octavo.errors import CheckpointError
 from octavo.model.config import ModelConfig
+from octavo.model.foreign import read_bytes
 
 FILE = "step_times.json"
+MAX_BYTES = 1 << 20
+MOST_STEPS = 8
+SHORTEST_S, LONGEST_S = 1e-7, 1e5
 
 _PACKAGES = ("octavo-models", "octavo-kernels", "torch")
 _NOT_OF_THE_SHAPE = ("rope", "local_rope", "max_position", "eos_token_ids", "bos_token_id", "stored_dtype")
@@ -64,18 +70,21 @@ def step_times_key(model: ModelConfig, *, cpu: str, num_threads: int, **choices:
 def read_step_times(folder: Path) -> dict[str, StepTimes]:
     """What was kept in a folder, by key. A file that is damaged counts as none, with a warning."""
     file = folder / FILE
-    try:
-        kept = msgspec.json.decode(file.read_bytes(), type=dict[str, StepTimes])
-    except FileNotFoundError:
+    if not file.exists():
         return {}
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+    try:
+        kept = msgspec.json.decode(read_bytes(file, max_bytes=MAX_BYTES), type=dict[str, StepTimes])
+    except (CheckpointError, OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         _log.warning("%s cannot be read, so nothing is known of what steps take here: %s", file, error)
         return {}
     return {key: times for key, times in kept.items() if _is_sound(times)}
 
 
 def keep_step_times(folder: Path, key: str, times: StepTimes) -> None:
-    """Add to what is kept in a folder, which is made. Where that cannot be written, a warning says so."""
+    """Add to what is kept in a folder, which is made. Where that cannot be written, a warning says so.
+
+    Of two processes that keep times at the same moment one may lose them, and measures again.
+    """
     kept: Mapping[str, StepTimes] = {**read_step_times(folder), key: times}
     file = folder / FILE
     unfinished = file.with_name(f"{FILE}.{os.getpid()}.part")
@@ -85,11 +94,15 @@ def keep_step_times(folder: Path, key: str, times: StepTimes) -> None:
         unfinished.replace(file)
     except OSError as error:
         _log.warning("what steps take cannot be kept for later starts: %s", error)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def _is_sound(times: StepTimes) -> bool:
-    seconds = (*times.written.values(), *times.compiled.values())
-    return bool(times.written) and times.written.keys() == times.compiled.keys() and all(0 < value < math.inf for value in seconds)
+    """Whether a clock may have shown this."""
+    requests, seconds = times.written.keys(), (*times.written.values(), *times.compiled.values())
+    are_possible = all(count > 0 for count in requests) and all(SHORTEST_S <= value <= LONGEST_S for value in seconds)
+    return 0 < len(requests) <= MOST_STEPS and requests == times.compiled.keys() and are_possible
 
 
 def _version(package: str) -> str:

@@ -151,8 +151,9 @@ class TorchModelRunner(ModelRunner):
             return
         block_size, num_groups = self.config.cache.block_size, len(self._groups)
         times = time_two_ways(self._step, max_model_len=size.max_model_len, block_size=block_size, num_groups=num_groups)
-        _log.info("%s", times)
-        keep_step_times(folder, key, times)
+        if times is not None:
+            _log.info("%s", times)
+            keep_step_times(folder, key, times)
 
     def _with_budget(self, size: PoolSize) -> PoolSize:
         """The size with the token budget of a step, where that is for us to measure."""

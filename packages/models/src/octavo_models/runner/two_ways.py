@@ -6,13 +6,14 @@ from octavo.config.step_times import StepTimes
 from octavo_models.runner.step import Step
 from octavo_models.runner.trial import behind, greedy_step, seconds_of
 
-MOST_REQUESTS = 64
+REQUESTS = (1, 64)
 CONTEXT = 128
 ROUNDS = 5
 
 
-def time_two_ways(step: Step, *, max_model_len: int, block_size: int, num_groups: int) -> StepTimes:
-    """Decode one request, and as many as usually run together: medians, behind one run each to warm up.
+def time_two_ways(step: Step, *, max_model_len: int, block_size: int, num_groups: int) -> StepTimes | None:
+    """Decode one request, and as many as usually run together: medians, behind one run each to warm up. None for an engine of tighter
+    limits: its times would not speak for others of the model.
 
     Args:
         step: whose pieces are compiled; its batch is empty, and is left empty.
@@ -20,11 +21,12 @@ def time_two_ways(step: Step, *, max_model_len: int, block_size: int, num_groups
         block_size: S.
         num_groups: of KV.
     """
-    many = min(MOST_REQUESTS, step.buffers.max_requests, step.buffers.max_tokens)
-    context = min(CONTEXT, max_model_len - 1) // block_size * block_size
+    if min(step.buffers.max_requests, step.buffers.max_tokens) < REQUESTS[-1] or max_model_len <= CONTEXT:
+        return None
+    context = CONTEXT // block_size * block_size
     written: dict[int, float] = {}
     compiled: dict[int, float] = {}
-    for requests in dict.fromkeys((1, many)):
+    for requests in REQUESTS:
         decode = behind(greedy_step(requests, requests, block_size=block_size, num_groups=num_groups), context, block_size)
         seconds: tuple[list[float], list[float]] = ([], [])
         for _ in range(1 + ROUNDS):

@@ -123,9 +123,8 @@ class GenerationFields(msgspec.Struct, kw_only=True):
         """Refuse more than `most` sequences, `n` for each prompt. Raises `InvalidRequestError`."""
         n = 1 if self.n is None else self.n
         if num_prompts * n > most:
-            prompts = "a prompt" if num_prompts == 1 else f"{num_prompts} prompts"
             raise InvalidRequestError(
-                f"{prompts} with n={shown(n)} makes more than the {most} sequences that one request may have: send several",
+                f"{num_prompts} x n={shown(n)} sequences are more than the {most} sequences that one request may have: send several",
                 param="n" if num_prompts == 1 else "prompt",
             )
 

@@ -66,9 +66,11 @@ def test_eager_means_neither_compiling_nor_graphs() -> None:
     assert (config.compiles, config.graphs, decision.reason) == (False, (), "enforce_eager")
 
 
-def test_who_brings_artifacts_wants_to_compile() -> None:
-    config, (decision,) = settle(compile_artifacts="file")
-    assert (config.level, config.artifacts, decision.reason) == (2, Path("file"), "compile_artifacts is given")
+def test_who_brings_artifacts_wants_to_compile(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    config, (decision,) = settle(compile_artifacts=str(file))
+    assert (config.level, config.artifacts, decision.reason) == (2, file, "compile_artifacts is given")
     assert settle(compile_in_background=True)[0].in_background
 
 
@@ -79,7 +81,8 @@ def test_who_brings_artifacts_wants_to_compile() -> None:
         ({"optimization_level": -1}, "optimization_level -1 is below 0"),
         ({"optimization_level": "fast"}, "optimization_level"),
         ({"optimization_level": 1, "enforce_eager": True}, "give one of them"),
-        ({"compile_artifacts": "file", "enforce_eager": True}, "compile_artifacts is of no use with enforce_eager"),
+        ({"compile_artifacts": "no/such/file"}, "compile_artifacts 'no/such/file' is no file"),
+        ({"compile_artifacts": __file__, "enforce_eager": True}, "compile_artifacts is of no use with enforce_eager"),
         ({"compile_in_background": True, "optimization_level": 0}, "of no use with optimization_level 0"),
     ],
 )

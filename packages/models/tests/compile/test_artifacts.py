@@ -94,9 +94,23 @@ def test_content_that_torch_refuses_is_left_aside(
 
 
 def test_the_key_holds_what_compiled_code_depends_on() -> None:
-    settings: dict[str, Any] = {"signatures": ["a", "b"], "options": {}, "device": torch.device("cpu"), "model": LlamaModel}
+    class Llama(LlamaModel):
+        def __init__(self, dtype: torch.dtype) -> None:
+            self.dtype = dtype
+
+    class Foreign(Llama):
+        __module__ = "pytest"
+
+    Llama.__module__ = LlamaModel.__module__
+    settings: dict[str, Any] = {"signatures": ["a", "b"], "options": {}, "device": torch.device("cpu"), "model": Llama(torch.float32)}
     key = artifact_key(**settings)
     assert artifact_key(**settings) == key
     assert key["torch"] == torch.__version__
-    for change in ({"signatures": ["ab"]}, {"options": {"max_autotune": True}}, {"model": Path}):
+    assert key["dtype"] == "torch.float32"
+    for change in (
+        {"signatures": ["ab"]},
+        {"options": {"max_autotune": True}},
+        {"model": Foreign(torch.float32)},
+        {"model": Llama(torch.bfloat16)},
+    ):
         assert artifact_key(**(settings | change)) != key

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from octavo.config.compile import CompileConfig
 from octavo.config.step_times import read_step_times
-from octavo_models.compile.pieces import compile_function
+from octavo.errors import ConfigurationError
+from octavo_models.compile.pieces import Pieces, compile_function
 from octavo_models.runner import two_ways
 from octavo_models.testing.dense import tiny_engine_config
 from octavo_models.testing.gemma3 import write_tiny_gemma3
@@ -80,6 +81,21 @@ def test_every_level_gives_the_tokens_of_eager_mode(make_engine: Callable[..., A
     before = num_compiles()
     assert traffic(engine) == traffic(make_engine(EAGER))
     assert num_compiles() == before, "nothing is compiled once steps run"
+
+
+def test_what_cannot_be_compiled_runs_as_written_and_is_no_file(
+    make_engine: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("the backend raised:\nInvalidCxxCompiler: no C++ compiler")
+
+    monkeypatch.setattr(Pieces, "compiled", fail)
+    engine = make_engine(COMPILED)
+    assert "InvalidCxxCompiler: no C++ compiler" in caplog.text
+    with pytest.raises(ConfigurationError, match="was not compiled"):
+        engine.runner.save_compiled(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+    assert traffic(engine) == traffic(make_engine(EAGER))
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def _packages() -> dict[str, str]:
 
 def _machine(machine: "Machine") -> dict[str, Any]:
     facts = {**asdict(machine), "cpu_flags": sorted(machine.cpu_flags)}
-    del facts["step_times"]  # shown with the decision that rests on them
+    del facts["step_times"], facts["num_threads"]  # shown with the decision that rests on them, and as the variable
     return facts
 
 

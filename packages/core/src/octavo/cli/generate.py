@@ -66,8 +66,8 @@ def generate_command(
     texts = collect_prompts(prompts or [], file, raw=raw)
     if raw and system is not None:
         raise ConfigurationError("raw text has no place for a system message: leave out --system or --raw")
-    if max_tokens == 0:
-        raise ConfigurationError("max_tokens is 0, which leaves no answer: give at least 1")
+    if max_tokens < 1:
+        raise ConfigurationError(f"max_tokens is {max_tokens}, which leaves no answer: give at least 1")
     if logprobs is not None and not as_json:
         raise ConfigurationError("plain answers have no place for log-probabilities: add --json, or leave out --logprobs")
     sampling = check_sampling(

@@ -25,5 +25,5 @@ def debug_option(**more: Any) -> Any:
 def _note_debug(context: typer.Context, value: bool) -> bool:
     state = context.find_object(CommandLineState)
     if state is not None:
-        state.debug = state.debug or value
+        state.debug = value = state.debug or value
     return value

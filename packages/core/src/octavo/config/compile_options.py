@@ -31,7 +31,7 @@ def settle_compile(options: EngineOptions, machine: Machine, *, times_key: str) 
     wishes = [name for name, value in (("compile_artifacts", options.compile_artifacts), ("compile_in_background", in_background)) if value]
     times = None if machine.has_cuda else machine.step_times.get(times_key)
     level, decisions = _level(options.optimization_level, machine, times, enforce_eager=eager, wishes=wishes)
-    artifacts = None if options.compile_artifacts is None else Path(options.compile_artifacts)
+    artifacts = None if options.compile_artifacts is None else _existing(Path(options.compile_artifacts))
     config = CompileConfig(
         level=level,
         enforce_eager=eager,
@@ -43,6 +43,12 @@ def settle_compile(options: EngineOptions, machine: Machine, *, times_key: str) 
         cause = "enforce_eager" if eager else "optimization_level 0"
         raise ConfigurationError(f"{wishes[0]} is of no use with {cause}, which compiles nothing: leave one of them out")
     return config, decisions
+
+
+def _existing(artifacts: Path) -> Path:
+    if not artifacts.is_file():
+        raise ConfigurationError(f"compile_artifacts {str(artifacts)!r} is no file: make it with `octavo compile`, or leave it out")
+    return artifacts
 
 
 def _level(

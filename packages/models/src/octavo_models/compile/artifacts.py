@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from octavo.errors import ConfigurationError
+from octavo_models.model import PiecewiseModel
 
 MAGIC = b"octavo compiled pieces 1\n"
 _PACKAGES = ("octavo_models", "octavo_kernels")
@@ -26,20 +27,21 @@ Key = dict[str, str]
 """All that decides whether compiled pieces are the same, by name."""
 
 
-def artifact_key(*, signatures: Iterable[object], options: object, device: torch.device, model: type) -> Key:
+def artifact_key(*, signatures: Iterable[object], options: object, device: torch.device, model: PiecewiseModel) -> Key:
     """The key of what is compiled in this process.
 
     Args:
         signatures: of the pieces.
         options: of the compiler.
         device: that the model is on.
-        model: class of the model, whose package is hashed with our own.
+        model: of whose type the pieces are, and whose package is hashed with our own.
     """
-    packages = dict.fromkeys((*_PACKAGES, model.__module__.split(".")[0]))
+    packages = dict.fromkeys((*_PACKAGES, type(model).__module__.split(".")[0]))
     key = {
         "torch": torch.__version__,
         "python": platform.python_version(),
         "triton": _version("triton"),
+        "dtype": str(model.dtype),
         "options": repr(options),
         "pieces": _digest(repr(signature).encode() for signature in signatures),
         "code": _digest(path.read_bytes() for package in packages for path in _sources(package)),

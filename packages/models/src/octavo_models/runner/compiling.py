@@ -11,7 +11,7 @@ import torch
 
 from octavo.config.compile import CompileConfig
 from octavo.env import cache_folder, keep_compiled_in
-from octavo.errors import ConfigurationError
+from octavo.errors import MAX_SHOWN, ConfigurationError
 from octavo_kernels.attention import AttentionBackend
 from octavo_models.compile.artifacts import Key, artifact_key, load_artifacts, save_artifacts
 from octavo_models.compile.background import Background
@@ -81,6 +81,8 @@ class StepCompiler:
         """Write what was compiled to a file; its bytes. Raises `ConfigurationError` where nothing was."""
         if not self._config.compiles:
             raise ConfigurationError("nothing is compiled with enforce_eager or optimization_level 0: give optimization_level 1, 2 or 3")
+        if not self._step.forward.pieces.are_compiled:
+            raise ConfigurationError("the model was not compiled, so there is nothing to write: the warning says why")
         return save_artifacts(file, self._key())
 
     def _compile(self) -> Functions | None:
@@ -90,6 +92,8 @@ class StepCompiler:
             keep_compiled_in(folder / "compiled")
         if config.artifacts is not None:
             load_artifacts(config.artifacts, self._key())
+        # It looks for CUDA wherever a compiler for the CPU is asked for, and misses it aloud.
+        logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
         start = time.perf_counter()
         _log.info("compiling %d pieces: %s", len(pieces.names), ", ".join(pieces.names.values()))
         for signature, name in pieces.names.items():
@@ -97,7 +101,7 @@ class StepCompiler:
         try:
             functions = pieces.compiled(self._make_buffers, self._options)
         except Exception as error:  # noqa: BLE001 - whatever a compiler raises: the model runs without it, and slower than it could
-            _log.warning("the model cannot be compiled, so it runs as written: %s: %s", type(error).__name__, str(error).split("\n", 1)[0])
+            _log.warning("the model cannot be compiled, so it runs as written: %s: %s", type(error).__name__, shortened(str(error)))
             _log.debug("what the compiler says:", exc_info=error)
             return None
         _log.info("compiled in %.1f s", time.perf_counter() - start)
@@ -121,7 +125,12 @@ class StepCompiler:
 
     def _key(self) -> Key:
         pieces = self._step.forward.pieces
-        return artifact_key(signatures=pieces.names, options=self._options, device=self._device, model=type(self._model))
+        return artifact_key(signatures=pieces.names, options=self._options, device=self._device, model=self._model)
+
+
+def shortened(message: str) -> str:
+    """Of a compiler, whose messages go on for pages: the beginning, as one line."""
+    return " ".join(message.split())[:MAX_SHOWN]
 
 
 def graph_modes(config: CompileConfig, model: PiecewiseModel, backend: AttentionBackend, device: torch.device) -> tuple[GraphMode, ...]:

@@ -8,8 +8,7 @@ def admit(state: ServerState, num_requests: int, num_tokens: int) -> None:
     """Return where requests may be queued now; call it right before they are.
 
     What waits is what the engine says, and what this process sent it since: with several API processes, requests that come to them at the
-    same moment may pass the limit together. A request that nothing waits in front of
-    is let in whatever its prompt's length.
+    same moment may pass the limit together. A request that nothing waits in front of is let in whatever its prompt's length.
 
     Args:
         state: of this process.

@@ -61,7 +61,7 @@ async def answer(
     options = fields.stream_options or StreamOptions()
     encoder = EventEncoder(
         writer,
-        n=1 if fields.n is None else fields.n,
+        n=fields.num_choices,
         num_prompt_tokens=prompts.num_prompt_tokens,
         usage_in_each=bool(options.continuous_usage_stats),
         usage_at_end=bool(options.include_usage),

@@ -42,7 +42,7 @@ class CompletionWriter(AnswerWriter):
         self._prompts = prompts
         self._requests = requests
         self._tokenizer = tokenizer
-        self._n = 1 if fields.n is None else fields.n
+        self._n = fields.num_choices
         self._skips_special_tokens = fields.skip_special_tokens is not False
         self._spelling = TokenSpelling(tokenizer, as_ids=bool(fields.return_tokens_as_token_ids))
         self._offsets: dict[int, OutputOffsets] = {}

@@ -44,7 +44,7 @@ class CompletionRequest(GenerationFields, kw_only=True):
     def check(self) -> None:
         """Refuse what no field's type says. Raises `InvalidRequestError`."""
         super().check()
-        n = 1 if self.n is None else self.n
+        n = self.num_choices
         if self.best_of is not None and self.best_of != n:
             raise InvalidRequestError(
                 f"best_of is {shown(self.best_of)}, which this server does not support: leave it out, or send n, which is {shown(n)}",

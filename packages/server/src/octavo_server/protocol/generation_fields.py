@@ -106,6 +106,11 @@ class GenerationFields(msgspec.Struct, kw_only=True):
     return_token_ids: bool | None = None
     return_tokens_as_token_ids: bool | None = None
 
+    @property
+    def num_choices(self) -> int:
+        """Of each prompt."""
+        return 1 if self.n is None else self.n
+
     def check(self) -> None:
         """Refuse what no field's type says. Raises `InvalidRequestError`."""
         if self.stream_options is not None and not self.stream:
@@ -121,7 +126,7 @@ class GenerationFields(msgspec.Struct, kw_only=True):
 
     def check_sequences(self, num_prompts: int, most: int) -> None:
         """Refuse more than `most` sequences, `n` for each prompt. Raises `InvalidRequestError`."""
-        n = 1 if self.n is None else self.n
+        n = self.num_choices
         if num_prompts * n > most:
             raise InvalidRequestError(
                 f"{num_prompts} x n={shown(n)} sequences are more than the {most} sequences that one request may have: send several",

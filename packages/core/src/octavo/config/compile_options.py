@@ -29,7 +29,7 @@ def settle_compile(options: EngineOptions, machine: Machine, *, times_key: str) 
     eager = check_bool("enforce_eager", options.enforce_eager)
     in_background = check_bool("compile_in_background", options.compile_in_background)
     wishes = [name for name, value in (("compile_artifacts", options.compile_artifacts), ("compile_in_background", in_background)) if value]
-    times = None if machine.has_cuda else machine.step_times.get(times_key)
+    times = machine.step_times.get(times_key)
     level, decisions = _level(options.optimization_level, machine, times, enforce_eager=eager, wishes=wishes)
     artifacts = None if options.compile_artifacts is None else _existing(Path(options.compile_artifacts))
     config = CompileConfig(

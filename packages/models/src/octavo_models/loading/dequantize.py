@@ -12,19 +12,19 @@ import torch
 from torch import Tensor
 
 from octavo.errors import CheckpointError
+from octavo_kernels.cpu.abi import BLOCK_FORMATS
 from octavo_kernels.cpu.dequantize import dequantize as decode_native
 from octavo_kernels.native import load_native
 
 _PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-_K_FORMATS = frozenset({"Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"})
 _CHUNK_VALUES = 1 << 18
 """Values decoded at a time: their float32 copy stays in the second-level cache."""
 
 
 def check_supported(name: str, type_name: str) -> None:
     """Raises `CheckpointError` naming the tensor and its type where that cannot be decoded."""
-    if type_name not in _PLAIN and type_name not in _SMALL_BLOCKS and type_name not in _K_FORMATS:
-        known = ", ".join([*_PLAIN, *_SMALL_BLOCKS, *sorted(_K_FORMATS)])
+    if type_name not in _PLAIN and type_name not in BLOCK_FORMATS:
+        known = ", ".join([*_PLAIN, *BLOCK_FORMATS])
         raise CheckpointError(f"tensor {name!r} is stored as {type_name}, which cannot be loaded; there are {known}")
 
 
@@ -39,7 +39,7 @@ def dequantize(raw: Tensor, type_name: str, shape: tuple[int, ...], dtype: torch
     """
     if type_name in _PLAIN:
         return raw.view(_PLAIN[type_name]).view(shape).to(dtype)
-    decode, size = _decoder(type_name), 32 if type_name in _SMALL_BLOCKS else 256
+    decode, size = _decoder(type_name), BLOCK_FORMATS[type_name].num_values
     out = torch.empty(shape, dtype=dtype)
     values = out.view(-1, size)
     blocks = raw.view(len(values), -1)

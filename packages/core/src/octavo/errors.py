@@ -84,6 +84,11 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {cut}" if cut else type(error).__name__
 
 
+def summarized(error: BaseException) -> str:
+    """The beginning of what an exception says, as one line: those of compilers and parsers go on for pages."""
+    return " ".join(str(error).split())[:MAX_SHOWN]
+
+
 class RequestFailedError(OctavoError, RuntimeError):
     """A request ended with an error while the engine lives on.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from octavo.errors import MAX_SHOWN, CheckpointError, shown
+from octavo.errors import CheckpointError, shown, summarized
 from octavo.model.foreign import read_bytes
 
 MAX_BYTES = 1 << 20
@@ -53,7 +53,7 @@ def _read(path: Path) -> dict[Any, Any]:
         raise typer.BadParameter(str(error)) from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # Beside what is no YAML: no UTF-8, numbers of too many digits, dates that are none, what is nested endlessly.
-        raise typer.BadParameter(f"{path} is not YAML that can be read: {' '.join(str(error).split())[:MAX_SHOWN]}") from error
+        raise typer.BadParameter(f"{path} is not YAML that can be read: {summarized(error)}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from octavo.errors import CheckpointError
 from octavo.model.config import ModelConfig
 from octavo.model.foreign import read_bytes
+from octavo.versions import installed_version
 
 FILE = "step_times.json"
 MAX_BYTES = 1 << 20
@@ -63,7 +63,7 @@ def step_times_key(model: ModelConfig, *, cpu: str, num_threads: int, **choices:
     """
     shape = {name: value for name, value in asdict(model).items() if name not in _NOT_OF_THE_SHAPE}
     return hashlib.sha256(
-        repr((shape, cpu, num_threads, sorted(choices.items()), [_version(name) for name in _PACKAGES])).encode()
+        repr((shape, cpu, num_threads, sorted(choices.items()), [installed_version(name) for name in _PACKAGES])).encode()
     ).hexdigest()
 
 
@@ -103,10 +103,3 @@ def _is_sound(times: StepTimes) -> bool:
     requests, seconds = times.written.keys(), (*times.written.values(), *times.compiled.values())
     are_possible = all(count > 0 for count in requests) and all(SHORTEST_S <= value <= LONGEST_S for value in seconds)
     return 0 < len(requests) <= MOST_STEPS and requests == times.compiled.keys() and are_possible
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"

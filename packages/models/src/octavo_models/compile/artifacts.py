@@ -9,13 +9,13 @@ import json
 import logging
 import platform
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
 from octavo.errors import ConfigurationError
+from octavo.versions import installed_version
 from octavo_models.model import PiecewiseModel
 
 MAGIC = b"octavo compiled pieces 1\n"
@@ -40,7 +40,7 @@ def artifact_key(*, signatures: Iterable[object], options: object, device: torch
     key = {
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "triton": _version("triton"),
+        "triton": installed_version("triton"),
         "dtype": str(model.dtype),
         "options": repr(options),
         "pieces": _digest(repr(signature).encode() for signature in signatures),
@@ -100,13 +100,6 @@ def _read(file: Path, key: Key) -> tuple[bytes | None, str]:
 
 def _short(key: Key, name: str) -> str:
     return repr(key.get(name, "nothing")[:40])
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "none"
 
 
 def _sources(package: str) -> list[Path]:

@@ -11,7 +11,7 @@ import torch
 
 from octavo.config.compile import CompileConfig
 from octavo.env import cache_folder, keep_compiled_in
-from octavo.errors import MAX_SHOWN, ConfigurationError
+from octavo.errors import ConfigurationError, summarized
 from octavo_kernels.attention import AttentionBackend
 from octavo_models.compile.artifacts import Key, artifact_key, load_artifacts, save_artifacts
 from octavo_models.compile.background import Background
@@ -101,7 +101,7 @@ class StepCompiler:
         try:
             functions = pieces.compiled(self._make_buffers, self._options)
         except Exception as error:  # noqa: BLE001 - whatever a compiler raises: the model runs without it, and slower than it could
-            _log.warning("the model cannot be compiled, so it runs as written: %s: %s", type(error).__name__, shortened(str(error)))
+            _log.warning("the model cannot be compiled, so it runs as written: %s: %s", type(error).__name__, summarized(error))
             _log.debug("what the compiler says:", exc_info=error)
             return None
         _log.info("compiled in %.1f s", time.perf_counter() - start)
@@ -126,11 +126,6 @@ class StepCompiler:
     def _key(self) -> Key:
         pieces = self._step.forward.pieces
         return artifact_key(signatures=pieces.names, options=self._options, device=self._device, model=self._model)
-
-
-def shortened(message: str) -> str:
-    """Of a compiler, whose messages go on for pages: the beginning, as one line."""
-    return " ".join(message.split())[:MAX_SHOWN]
 
 
 def graph_modes(config: CompileConfig, model: PiecewiseModel, backend: AttentionBackend, device: torch.device) -> tuple[GraphMode, ...]:
